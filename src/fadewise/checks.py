@@ -1,0 +1,134 @@
+"""Checks of numbers that people set: the value comes back as float or array, or a sentence is raised."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fadewise.errors import FadewiseError, SettingError
+
+PerDevice = float | NDArray[np.float64]
+"""One number for all devices, or an array with one number each."""
+
+
+def _range(above: float | None, least: float | None, most: float | None) -> str:
+    """The allowed range in words."""
+    parts = []
+    if above is not None:
+        parts.append(f"above {above:g}")
+    if least is not None:
+        parts.append(f"at least {least:g}")
+    if most is not None:
+        parts.append(f"at most {most:g}")
+    return " and ".join(parts)
+
+
+def _outside(
+    values: np.float64 | NDArray[np.float64], above: float | None, least: float | None, most: float | None
+) -> NDArray[np.bool_]:
+    outside = ~np.isfinite(values)
+    if above is not None:
+        outside |= values <= above
+    if least is not None:
+        outside |= values < least
+    if most is not None:
+        outside |= values > most
+    return outside
+
+
+def number(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float | None = None,
+) -> float:
+    """A finite number within the given range."""
+    allowed = f"a number {_range(above, least, most)}".strip()
+    if isinstance(value, bool | str) or value is None:
+        raise SettingError(name, value, allowed)
+    try:
+        result = float(value)  # type: ignore[arg-type]  # whatever it is, float() decides
+    except (TypeError, ValueError):
+        raise SettingError(name, value, allowed) from None
+    if _outside(np.float64(result), above, least, most):
+        raise SettingError(name, value, allowed)
+    return result
+
+
+def whole(name: str, value: object, *, least: int, most: int | None = None) -> int:
+    """A whole number within the given range."""
+    allowed = f"a whole number at least {least}" + ("" if most is None else f" and at most {most}")
+    # Whole numbers are compared as such: a seed may have more digits than a float holds.
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise SettingError(name, value, allowed)
+    if value < least or (most is not None and value > most):
+        raise SettingError(name, value, allowed)
+    return int(value)
+
+
+def choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """One of a few words."""
+    if value not in allowed:
+        raise SettingError(name, value, "one of " + ", ".join(allowed))
+
+
+def per_device(
+    name: str,
+    value: ArrayLike,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float | None = None,
+) -> PerDevice:
+    """One finite number for all devices, or a one-dimensional array with one each."""
+    if np.ndim(value) == 0:
+        return number(name, value, above=above, least=least, most=most)
+    array = np.array(value, dtype=np.float64)
+    if array.ndim != 1:
+        raise FadewiseError(f"{name} has shape {array.shape}; it must be one number, or one number a device")
+    for device in np.flatnonzero(_outside(array, above, least, most))[:1]:
+        raise SettingError(
+            f"{name} of device {device}", array[device], f"a number {_range(above, least, most)}".strip()
+        )
+    array.flags.writeable = False
+    return array
+
+
+def sized(name: str, value: PerDevice, devices: int) -> PerDevice:
+    """The same value, refused if it is an array for another number of devices."""
+    if isinstance(value, np.ndarray) and len(value) != devices:
+        raise FadewiseError(f"{name} has {len(value)} values for {devices} devices; it must have one each")
+    return value
+
+
+def part(value: PerDevice, of: slice) -> PerDevice:
+    """The share of some devices in a per-device value; one number stays one number."""
+    return value[of] if isinstance(value, np.ndarray) else value
+
+
+def of_devices(name: str, value: PerDevice, first: int, count: int) -> PerDevice:
+    """The part of a per-device setting for `count` devices from `first` on."""
+    if isinstance(value, np.ndarray) and len(value) < first + count:
+        raise FadewiseError(f"{name} has {len(value)} values for {first + count} devices; it must have one each")
+    return part(value, slice(first, first + count))
+
+
+def gains(values: ArrayLike, devices: int) -> NDArray[np.float64]:
+    """Channel gains |h|² as a float64 array of the right length; see `bad_gain` for the values."""
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.shape != (devices,):
+        raise FadewiseError(f"gains have shape {array.shape}; there must be one gain for each of {devices} devices")
+    return array
+
+
+def bad_gain(values: NDArray[np.float64], first_device: int = 0) -> FadewiseError:
+    """The sentence for gains among which one is NaN, negative or infinite."""
+    index = int(np.flatnonzero(~((values >= 0) & (values < np.inf)))[0])
+    return FadewiseError(
+        f"the channel gain of device {first_device + index} is {values[index]}; "
+        "it must be a finite number, 0 where the device is unreachable"
+    )

@@ -1,0 +1,379 @@
+"""One schema for everything that a user can set, from a TOML file or a preset to an Experiment.
+
+The schema of a part is the part itself: the fields of its dataclass are the keys of its table, so that
+a new policy or channel has its settings without a line here. pydantic checks types and unknown keys,
+the parts check their ranges, and either way a person gets one sentence: file, key, given, allowed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import math
+import tomllib
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from fadewise.access import ACCESSES
+from fadewise.channels import CHANNELS, Channel
+from fadewise.checks import PerDevice
+from fadewise.errors import FadewiseError, SettingError, shown
+from fadewise.link import Link
+from fadewise.policies import POLICIES
+from fadewise.rounds import Experiment
+from fadewise.sampling import SAMPLINGS
+
+_STRICT = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
+_SUPPLIED = ("link", "population")
+"""Fields of parts that the experiment supplies: not settings."""
+
+_PHYSICAL = ("_w", "_dbm", "_w_hz", "_dbm_hz")
+"""Endings of the link's keys that are in physical units."""
+
+
+_KINDS: dict[str, type[Any]] = {**CHANNELS, **POLICIES, **SAMPLINGS, **ACCESSES}
+"""Every part that a table can name."""
+
+
+class _Group(BaseModel):
+    """A value for several devices in a row, as in `{devices = 10, value = 0.08}`."""
+
+    model_config = _STRICT
+    devices: int = Field(ge=1)
+    value: float
+
+
+_PerDevice = float | list[float] | list[_Group]
+
+
+class _Settings(BaseModel):
+    """The top level of a configuration; the tables are checked against the parts that they name."""
+
+    model_config = _STRICT
+    devices: int
+    link: dict[str, Any]
+    channel: dict[str, Any]
+    policy: dict[str, Any]
+    sampling: dict[str, Any] = {"kind": "poisson"}
+    access: dict[str, Any] = {"kind": "tdma"}
+    rounds: int = 1000
+    seed: int = 0
+
+
+def preset_names() -> list[str]:
+    """The configurations that ship with fadewise."""
+    return sorted(
+        f"{folder.name}/{file.name.removesuffix('.toml')}"
+        for folder in _presets().iterdir()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(".toml")
+    )
+
+
+def preset_text(name: str) -> str:
+    """A preset as a TOML file to copy."""
+    if name not in preset_names():
+        raise FadewiseError(f"there is no preset {name}{_nearest(name, preset_names())}; `fadewise presets` lists them")
+    return _presets().joinpath(*f"{name}.toml".split("/")).read_text(encoding="utf-8")
+
+
+def read(source: str) -> dict[str, Any]:
+    """The settings of a preset (by name) or of a TOML file (by path), not yet checked."""
+    if source in preset_names():
+        text = preset_text(source)
+    else:
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise FadewiseError(f"{source} is neither a file nor a preset{_nearest(source, preset_names())}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise FadewiseError(f"{source} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FadewiseError(f"{source} is not valid TOML: {error}") from None
+
+
+def parse_value(text: str) -> Any:
+    """A value from the command line: TOML where it is that (numbers, true, lists), else the words given."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def parse_assignment(text: str, option: str) -> tuple[str, str]:
+    """`key=value` from the command line, in two."""
+    key, equals, value = text.partition("=")
+    if not (key.strip() and equals and value.strip()):
+        raise FadewiseError(f"{option} {text!r} must be key=value, as in {option} policy.airtime_weight=10")
+    return key.strip(), value.strip()
+
+
+def with_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The same settings with some changed, each named by its dotted key.
+
+    Where a table's `kind` changes, of its other settings those remain that the new kind has too.
+    """
+    result = dict(settings)
+    for key, value in sorted(changes.items(), key=lambda change: not change[0].endswith("kind")):
+        table, *rest = key.split(".", 1)
+        if key == "kind" and value in _KINDS:
+            known = _settings_of(_KINDS[value])
+            result = {name: kept for name, kept in result.items() if name in known}
+        if not rest:
+            result[table] = value
+            continue
+        inner = result.get(table, {})
+        if not isinstance(inner, Mapping):
+            raise FadewiseError(f"{key} cannot be set: {table} is {shown(inner)}, not a table")
+        result[table] = with_settings(inner, {rest[0]: value})
+    return result
+
+
+def experiment(settings: Mapping[str, Any], source: str) -> Experiment:
+    """The experiment that checked settings describe; `source` names them in what is said of mistakes."""
+    top = _checked(_Settings, settings, source, "")
+    with _named(source, ""):
+        devices = Experiment.checked_devices(top.devices)
+    link = _link(top.link, devices, source)
+    build = functools.partial(_part, link=link, devices=devices, source=source)
+    channel = build(CHANNELS, top.channel, "channel")
+    policy = build(POLICIES, top.policy, "policy")
+    sampling = build(SAMPLINGS, top.sampling, "sampling")
+    access = build(ACCESSES, top.access, "access")
+    with _named(source, ""):
+        return Experiment(devices, channel, policy, sampling, access, top.rounds, top.seed)
+
+
+def load(source: str, changes: Mapping[str, Any] | None = None) -> Experiment:
+    """The experiment of a preset or a TOML file, with some settings changed."""
+    return experiment(with_settings(read(source), changes or {}), source)
+
+
+def _part(kinds: Mapping[str, type[Any]], table: Mapping[str, Any], path: str, **context: Any) -> Any:
+    """A channel, policy, sampling or access from its table."""
+    source, devices = context["source"], context["devices"]
+    if "kind" not in table:
+        raise FadewiseError(f"{source}: {path}.kind is missing; it must be one of {', '.join(sorted(kinds))}")
+    kind = table["kind"]
+    if kind not in kinds:
+        raise FadewiseError(
+            f"{source}: {path}.kind is {shown(kind)}; it must be one of {', '.join(sorted(kinds))}"
+            + _nearest(str(kind), kinds, "; did you mean {}?")
+        )
+    part = kinds[kind]
+    values = {key: value for key, value in table.items() if key != "kind"}
+    checked = _checked(_schema(part), values, source, path, of=f"{path} {kind}")
+    arguments: dict[str, Any] = {}
+    for name, annotation in _settings_of(part).items():
+        value = getattr(checked, name)
+        if name not in checked.model_fields_set:
+            continue
+        if _holds_channel(annotation):
+            value = _part(CHANNELS, value, f"{path}.{name}", **context)
+        elif _per_device(annotation):
+            value = _spread(value, devices, source, f"{path}.{name}")
+        arguments[name] = value
+    fields = {field.name for field in dataclasses.fields(part)}
+    supplied = {"link": context["link"], "population": devices}
+    arguments |= {name: value for name, value in supplied.items() if name in fields}
+    with _named(source, path):
+        return part(**arguments)
+
+
+def _link(table: Mapping[str, Any], devices: int, source: str) -> Link:
+    in_watts = [key for key in table if key.endswith(_PHYSICAL)]
+    physical = bool(in_watts)
+    normalised = [key for key in ("peak_power", "mean_power", "noise_power") if key in table]
+    if in_watts and normalised:
+        raise FadewiseError(
+            f"{source}: link has {normalised[0]} in normalised units and {in_watts[0]} in physical ones; "
+            "give all three, peak_power, mean_power and the noise, in units of one kind"
+        )
+    annotations = typing.get_type_hints(Link.physical if physical else Link)
+    names = [name for name in annotations if name not in ("return", "in_watts")]
+    required = ("bandwidth_hz", "payload_bits")
+    fields: dict[str, Any] = {
+        name: (_PerDevice if _per_device(annotations[name]) else float, ... if name in required else None)
+        for name in names
+    }
+    model = create_model("Link", __config__=_STRICT, **fields)
+    checked = _checked(model, table, source, "link")
+    arguments: dict[str, Any] = {}
+    for name in checked.model_fields_set:
+        value = getattr(checked, name)
+        arguments[name] = _spread(value, devices, source, f"link.{name}") if _per_device(annotations[name]) else value
+    with _named(source, "link"):
+        return (Link.physical if physical else Link)(**arguments)
+
+
+def _settings_of(part: type[Any]) -> dict[str, Any]:
+    """The settings of a part, by name, with their types."""
+    hints = typing.get_type_hints(part)
+    return {field.name: hints[field.name] for field in dataclasses.fields(part) if field.name not in _SUPPLIED}
+
+
+def _schema(part: type[Any]) -> type[BaseModel]:
+    """The pydantic model of a part's table."""
+    required = {
+        field.name
+        for field in dataclasses.fields(part)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+    fields: dict[str, Any] = {}
+    for name, annotation in _settings_of(part).items():
+        if _holds_channel(annotation):
+            annotation = dict[str, Any]
+        elif _per_device(annotation):
+            annotation = _PerDevice
+        elif annotation == str | Path:
+            annotation = str
+        fields[name] = (annotation, ... if name in required else None)
+    return create_model(part.__name__, __config__=_STRICT, **fields)
+
+
+def _per_device(annotation: Any) -> bool:
+    return annotation in (PerDevice, PerDevice | None)
+
+
+def _holds_channel(annotation: Any) -> bool:
+    origin = typing.get_origin(annotation) or annotation
+    return isinstance(origin, type) and issubclass(origin, Channel)
+
+
+def _spread(value: float | list[float] | list[_Group], devices: int, source: str, path: str) -> PerDevice:
+    """One number, or an array with one for each device from a list of numbers or of groups."""
+    if not isinstance(value, list):
+        return value
+    groups = [item for item in value if isinstance(item, _Group)]
+    if groups:
+        array = np.repeat([group.value for group in groups], [group.devices for group in groups])
+    else:
+        array = np.array(value, dtype=np.float64)
+    if len(array) != devices:
+        raise FadewiseError(f"{source}: {path} has values for {len(array)} devices; there are {devices}")
+    return array
+
+
+class _Sentences:
+    """What pydantic's findings are in words."""
+
+    of_type: ClassVar[dict[str, str]] = {
+        "missing": "is missing",
+        "int_type": "a whole number",
+        "int_from_float": "a whole number",
+        "int_parsing": "a whole number",
+        "float_type": "a number",
+        "float_parsing": "a number",
+        "bool_type": "true or false",
+        "bool_parsing": "true or false",
+        "string_type": "text",
+        "dict_type": "a table",
+        "model_type": "a table",
+        "list_type": "a number, or a list with one for each device or with groups {devices, value}",
+        "greater_than_equal": "at least 1",
+    }
+
+
+def _checked(model: type[BaseModel], table: Mapping[str, Any], source: str, path: str, of: str = "") -> Any:
+    """The table as the model has it, or a sentence about the first thing that is wrong with it."""
+    try:
+        return model.model_validate(table)
+    except ValidationError as error:
+        finding = _first_finding(error)
+        raise FadewiseError(f"{source}: {_sentence(finding, model, path, of)}") from None
+
+
+def _first_finding(error: ValidationError) -> Any:
+    """An unknown key before all else, as it explains a missing one; of a union's findings, the deepest."""
+    findings = error.errors()
+    for finding in findings:
+        if finding["type"] == "extra_forbidden":
+            return finding
+    first = findings[0]
+    same_key = [finding for finding in findings if finding["loc"][0] == first["loc"][0]]
+    return max(same_key, key=lambda finding: len(finding["loc"]))
+
+
+def _sentence(finding: Any, model: type[BaseModel], path: str, of: str) -> str:
+    steps = [str(step) for step in finding["loc"] if not (isinstance(step, str) and _is_type_name(step))]
+    key = ".".join([path, *steps] if path else steps)
+    if finding["type"] == "extra_forbidden":
+        allowed = list(model.model_fields)
+        where = f"a setting of {of or path}" if path else "a setting"
+        if len(steps) > 1:
+            allowed, where = list(_Group.model_fields), "a setting of a group of devices"
+        nearest = _nearest(steps[-1], allowed, "; did you mean {}?")
+        return f"{key} is not {where}{nearest or ';'} allowed: {', '.join(allowed)}"
+    if finding["type"] == "missing":
+        return f"{key} is missing"
+    if finding["type"] == "literal_error":
+        allowed_text = "one of " + finding["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
+    else:
+        allowed_text = _Sentences.of_type.get(finding["type"], finding["msg"])
+    return f"{key} is {shown(finding['input'])}; it must be {allowed_text}"
+
+
+def _is_type_name(step: str) -> bool:
+    """pydantic puts the tried branch of a union into the location, as in ('mean_gain', 'list[float]', 0)."""
+    return step in ("float", "_Group") or step.startswith("list[")
+
+
+@contextmanager
+def _named(source: str, path: str) -> Iterator[None]:
+    """Puts the file and the table in front of what a part says of its settings."""
+    try:
+        yield
+    except SettingError as error:
+        key = f"{path}.{error.name}" if path else error.name
+        raise FadewiseError(f"{source}: {key} is {shown(error.given)}; it must be {error.allowed}") from None
+    except FadewiseError as error:
+        raise FadewiseError(f"{source}: {error}") from None
+
+
+def _nearest(word: str, words: Sequence[str] | Mapping[str, Any], form: str = "; the nearest is {}") -> str:
+    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    return form.format(matches[0]) if matches else ""
+
+
+def _presets() -> Traversable:
+    return resources.files("fadewise") / "presets"
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`3`, `0-4` or `0-4,7` as a list of seeds."""
+    seeds: list[int] = []
+    for piece in text.split(","):
+        first, dash, last = piece.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+            raise FadewiseError(f"--seeds is {text!r}; it must be seeds or ranges of them, as in 0-4 or 0,3,7")
+        if dash and int(last) - int(first) >= 100_000:
+            raise FadewiseError(f"--seeds is {text!r}; it must be at most 100000 seeds")
+        seeds.extend(range(int(first), int(last or first) + 1))
+    if len(set(seeds)) < len(seeds):
+        raise FadewiseError(f"--seeds is {text!r}; it must name each seed once: repeated seeds are no evidence")
+    return seeds
+
+
+def parse_sweep(text: str) -> tuple[str, list[Any]]:
+    """`key=v1,v2,…` as the key and its values; commas within brackets or quotes do not separate."""
+    key, values = parse_assignment(text, "--sweep")
+    listed = parse_value(f"[{values}]")
+    if isinstance(listed, list):
+        found = listed
+    else:
+        found = [parse_value(value.strip()) for value in values.split(",") if value.strip()]
+    if not found or any(isinstance(value, float) and math.isnan(value) for value in found):
+        raise FadewiseError(f"--sweep {text!r} must be key=v1,v2,…, as in --sweep policy.penalty_weight=10,100")
+    return key, found

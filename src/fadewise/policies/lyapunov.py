@@ -1,0 +1,119 @@
+"""The paper's policy: drift plus penalty, decided by each device alone."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadewise import checks
+from fadewise.checks import PerDevice
+from fadewise.errors import FadewiseError
+from fadewise.link import Link
+from fadewise.minimiser import BLOCK, Minimiser, Scratch
+from fadewise.policies.base import Feedback, LocalPolicy
+from fadewise.sampling import Decision
+
+
+class Backlog(NamedTuple):
+    """The virtual queue Z of each device: by how much it has overdrawn its mean power so far."""
+
+    backlog: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Lyapunov(LocalPolicy[Backlog]):
+    """Takes part when the channel is good and the power budget allows (Algorithm 2 of Perazzone et al.).
+
+    Choose it when airtime is what a round costs and devices have a budget of average power. It needs
+    no channel statistics: each round, each device minimises V·y0 + Z·(P·q - P̄) from its own gain and
+    its own backlog Z, then updates Z ← max(Z + P·q - P̄, 0). Also known as drift-plus-penalty.
+
+    airtime_weight: λ, what a second on the air costs in the objective y0 = Σ N·w²/q + λ·q·ℓ/C.
+    penalty_weight: V, the objective's weight against the backlog: larger is nearer to the optimum
+        but slower to meet the mean power.
+    variant: "exact" takes the true minimiser; "published" the paper's formula (see docs/mathematics.md).
+    data_shares: w_n, one a device, adding up to 1; without them every device counts 1/N, as in the paper.
+    warm_start_rounds: start the backlog where it would settle, from that many rounds of channel;
+        from zero, the first rounds overspend (1.3·P̄ over 300 rounds in the paper's network).
+    """
+
+    kind: ClassVar[str] = "lyapunov"
+    keeps_mean_power: ClassVar[bool] = True
+
+    link: Link
+    population: int
+    airtime_weight: float
+    penalty_weight: float = 1000.0
+    variant: Literal["exact", "published"] = "exact"
+    data_shares: PerDevice | None = None
+    warm_start_rounds: int = 0
+
+    def __post_init__(self) -> None:
+        checks.whole("population", self.population, least=1)
+        checks.number("airtime_weight", self.airtime_weight, above=0)
+        checks.number("penalty_weight", self.penalty_weight, above=0)
+        checks.choice("variant", self.variant, ("exact", "published"))
+        checks.whole("warm_start_rounds", self.warm_start_rounds, least=0)
+        if self.data_shares is not None:
+            shares = checks.per_device("data_shares", self.data_shares, above=0, most=1)
+            if isinstance(shares, np.ndarray) and len(shares) == self.population and abs(shares.sum() - 1) > 1e-6:
+                raise FadewiseError(f"data_shares add up to {shares.sum():.6g}; they must add up to 1")
+            object.__setattr__(self, "data_shares", shares)
+
+    @property
+    def shares(self) -> PerDevice:
+        return 1 / self.population if self.data_shares is None else self.data_shares
+
+    def init(self, devices: int) -> Backlog:
+        self.link.sized(devices)
+        checks.sized("data_shares", self.shares, devices)
+        return Backlog(np.zeros(checks.whole("devices", devices, least=1)))
+
+    def decide(self, state: Backlog, gains: NDArray[np.float64]) -> tuple[Decision, Backlog]:
+        devices = len(state.backlog)
+        gains = checks.gains(gains, devices)
+        probability, power, backlog = np.empty(devices), np.empty(devices), np.empty(devices)
+        scratch = Scratch.of(min(devices, BLOCK))
+        with np.errstate(all="ignore"):  # a backlog or a gain of 0 divides by zero; the minimiser knows
+            for first in range(0, devices, BLOCK):
+                block = slice(first, min(first + BLOCK, devices))
+                g, z, q, p, z_next = (x[block] for x in (gains, state.backlog, probability, power, backlog))
+                self._minimiser.solve(g, z, block, q, p, z_next, scratch)
+                # Z ← max(Z + P·q - P̄, 0)
+                np.multiply(p, q, out=z_next)
+                np.add(z_next, z, out=z_next)
+                np.subtract(z_next, checks.part(self.link.mean_power, block), out=z_next)
+                np.maximum(z_next, 0.0, out=z_next)
+        return Decision(probability, power, self.shares), Backlog(backlog)
+
+    def observe(self, state: Backlog, feedback: Feedback) -> Backlog:
+        """A device that was asked without having volunteered spends P more than the P·q it counted."""
+        asked, draw = feedback.draw.asked, feedback.draw
+        if not len(asked):
+            return state
+        backlog = state.backlog.copy()
+        backlog[asked] += draw.power[np.searchsorted(draw.devices, asked)]
+        return Backlog(backlog)
+
+    def warm_started(self, state: Backlog, gains: NDArray[np.float64]) -> Backlog:
+        """The backlog at which each device's P·q averages P̄ over the given gains, by bisection of ln Z."""
+        devices = len(state.backlog)
+        low, high = np.full(devices, -20.0), np.full(devices, 30.0)
+        for _ in range(24):
+            middle = (low + high) / 2
+            spent = np.zeros(devices)
+            for row in gains:
+                decision, _ = self.decide(Backlog(np.exp(middle)), row)
+                spent += decision.power * decision.probability
+            too_loud = spent > self.link.mean_power * len(gains)
+            low, high = np.where(too_loud, middle, low), np.where(too_loud, high, middle)
+        return Backlog(np.where(low > -20, np.exp(low), 0.0))
+
+    @functools.cached_property
+    def _minimiser(self) -> Minimiser:
+        curvature = self.population * np.square(self.shares)  # κ = N·w², 1/N for equal shares
+        return Minimiser(self.link, self.airtime_weight, self.penalty_weight, curvature, self.variant == "published")

@@ -1,0 +1,92 @@
+"""Figures, in matplotlib."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fadewise.errors import FadewiseError, SettingError
+from fadewise.planning import Plan
+
+FORMATS = (".png", ".svg", ".pdf")
+_STYLE: Any = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#606770",
+    "axes.labelcolor": "#30353b",
+    "xtick.color": "#606770",
+    "ytick.color": "#606770",
+    "axes.grid": True,
+    "grid.color": "#e4e7eb",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.hashsalt": "fadewise",  # the same figure is the same file
+}
+_LIMIT = "#b03a2e"
+
+
+def check_writable(path: Path) -> None:
+    """Refuses a file that a figure cannot be written to."""
+    if path.suffix not in FORMATS:
+        raise SettingError("the figure's file", str(path), "a name ending in " + ", ".join(FORMATS))
+    folder = path.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
+        raise FadewiseError(f"the figure cannot be written to {path}: {folder} is not a folder one can write to")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes a figure in the format that the file's name ends in."""
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}[path.suffix]
+    with mpl.rc_context(_STYLE):
+        figure.savefig(path, dpi=160, metadata=metadata)
+
+
+def of_plans(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Figure:
+    """Average power over rounds against its limit, and airtime against participants."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(9.5, 3.8), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+        colors = mpl.colormaps["viridis"](np.linspace(0.05, 0.85, len(plans)))
+        labels = [_label(variant) for variant, _ in plans]
+        for (_, plan), color, label in zip(plans, colors, labels, strict=True):
+            power_over_rounds(left, plan, color, label)
+            airtime_against_participants(right, plan, color)
+        left.axhline(1.0, color=_LIMIT, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
+        left.set(xlabel="round", ylabel="average power so far, over its limit", ylim=(0, None))
+        left.set_xscale("log")
+        right.set(xlabel="participants a round", ylabel="airtime a round, s", xlim=(0, None), ylim=(0, None))
+        right.margins(0.15)
+        if any(labels):
+            left.legend(title=_heading(plans[0][0]))
+        figure.suptitle(title, fontsize=10, color="#30353b")
+    return figure
+
+
+def power_over_rounds(axes: Axes, plan: Plan, color: Any, label: str) -> None:
+    """The running average of power over its limit; at most a point for every pixel or so."""
+    rounds = np.arange(1, plan.rounds + 1)
+    shown = np.unique(np.geomspace(1, plan.rounds, 1500).astype(int)) - 1
+    axes.plot(rounds[shown], plan.running_power[shown], color=color, linewidth=1.5, label=label or None)
+
+
+def airtime_against_participants(axes: Axes, plan: Plan, color: Any) -> None:
+    """One point, with its intervals."""
+    x, y = plan.mean_participants, plan.airtime_s
+    errors = [[[e.value - e.ci[0]], [e.ci[1] - e.value]] if e.ci else None for e in (x, y)]
+    axes.errorbar(x.value, y.value, xerr=errors[0], yerr=errors[1], fmt="o", color=color, markersize=6, elinewidth=1)
+
+
+def _label(variant: Mapping[str, Any]) -> str:
+    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in variant.values())
+
+
+def _heading(variant: Mapping[str, Any]) -> str:
+    return ", ".join(key.rpartition(".")[2] for key in variant)
