@@ -46,12 +46,12 @@ class Access(ABC):
         """The round's times; `gains` are every device's."""
         if not len(draw.devices):
             return Times(0.0, self.overhead_s)
-        compute_s = np.broadcast_to(self.compute_s, gains.shape)[draw.devices]
+        compute_s = checks.part(self.compute_s, draw.devices)
         airtime_s, last_s = self._airtime_and_last(link, gains[draw.devices], draw.power, compute_s)
         return Times(airtime_s, self.overhead_s + last_s)
 
     @abstractmethod
-    def _airtime_and_last(self, link: Link, gains: Array, power: Array, compute_s: Array) -> tuple[float, float]:
+    def _airtime_and_last(self, link: Link, gains: Array, power: Array, compute_s: PerDevice) -> tuple[float, float]:
         """How long the band is busy, and when the last update has arrived, for these participants."""
 
 
@@ -62,8 +62,11 @@ class TDMA(Access):
     kind: ClassVar[str] = "tdma"
     adds_up: ClassVar[bool] = True
 
-    def _airtime_and_last(self, link: Link, gains: Array, power: Array, compute_s: Array) -> tuple[float, float]:
+    def _airtime_and_last(self, link: Link, gains: Array, power: Array, compute_s: PerDevice) -> tuple[float, float]:
         upload_s = link.airtime_s(gains, power)
+        if not isinstance(compute_s, np.ndarray):
+            airtime_s = float(upload_s.sum())
+            return airtime_s, compute_s + airtime_s
         # Whoever has computed first sends first, which ends soonest: from each device on, the band is
         # not idle once it is ready, so the end is the latest of "ready, then all that are still to send".
         order = np.argsort(compute_s, kind="stable")
@@ -78,7 +81,7 @@ class FDMA(Access):
     kind: ClassVar[str] = "fdma"
     adds_up: ClassVar[bool] = False
 
-    def _airtime_and_last(self, link: Link, gains: Array, power: Array, compute_s: Array) -> tuple[float, float]:
+    def _airtime_and_last(self, link: Link, gains: Array, power: Array, compute_s: PerDevice) -> tuple[float, float]:
         upload_s = link.airtime_s(gains, power, share_of_band=1 / len(gains))
         return float(upload_s.max()), float((compute_s + upload_s).max())
 

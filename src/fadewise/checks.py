@@ -105,7 +105,7 @@ def sized(name: str, value: PerDevice, devices: int) -> PerDevice:
     return value
 
 
-def part(value: PerDevice, of: slice) -> PerDevice:
+def part(value: PerDevice, of: slice | NDArray[np.int64]) -> PerDevice:
     """The share of some devices in a per-device value; one number stays one number."""
     return value[of] if isinstance(value, np.ndarray) else value
 

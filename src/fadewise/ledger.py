@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from fadewise import checks
 from fadewise.access import Access
-from fadewise.link import Link
 from fadewise.minimiser import BLOCK
 from fadewise.policies import Policy
 from fadewise.rounds import Round
@@ -54,101 +53,84 @@ class Ledger:
         self._access = access
         self._airtime_weight: float = getattr(policy, "airtime_weight", None) or math.nan
         self._curvature = policy.population * np.square(policy.shares)
+        self._seconds = self._link.payload_bits * math.log(2) / self._link.bandwidth_hz  # airtime = seconds/ln(1 + aP)
         self._scratch = np.empty((3, min(policy.population, BLOCK)))
 
     def enter(self, round: Round) -> Costs:
         """The round's costs."""
-        draw, q = round.draw, round.decision.probability
-        inclusion = draw.population_inclusion
-        if inclusion is None:
-            inclusion = np.zeros(len(q))
+        draw, decision = round.draw, round.decision
+        biased = draw.population_inclusion is None
+        if draw.population_inclusion is None:
+            inclusion = np.zeros(len(self.spent))
             inclusion[draw.devices] = 1.0
-        sums = self._sums(round.gains, q, round.decision.power, inclusion)
-        devices, link = len(q), self._link
+        else:
+            inclusion = draw.population_inclusion
+        total = np.zeros(len(_Sums._fields))
+        for first in range(0, len(self.spent), BLOCK):
+            block = slice(first, first + BLOCK)
+            total += self._sums(
+                block, round.gains[block], decision.probability[block], decision.power[block], inclusion[block]
+            )
+        sums = _Sums(*total.tolist())
         airtime_s, round_time_s = round.times
-        if self._access.adds_up and draw.population_inclusion is not None:
-            # The draw's luck in this round: as much longer or shorter than expected as its airtimes are.
-            luck_s = float(np.sum(link.airtime_s(round.gains[draw.devices], draw.power))) - sums.airtime_s
+        if self._access.adds_up and not biased:
+            # The draw's luck in this round: by how much what is on the air is more than expected.
+            luck_s = airtime_s - sums.airtime_s
             airtime_s, round_time_s = airtime_s - luck_s, round_time_s - luck_s
         return Costs(
             participants=sums.inclusion,
             airtime_s=airtime_s,
             round_time_s=round_time_s,
-            power=sums.power / devices,
-            power_ratio=sums.power_ratio / devices,
+            power=sums.power / len(self.spent),
+            power_ratio=sums.power_ratio / len(self.spent),
             energy=sums.energy,
             objective=sums.curvature_over_q + self._airtime_weight * sums.wanted_airtime_s,
-            variance_factor=math.nan if draw.inclusion is None else sums.one_over_inclusion / max(sums.reachable, 1),
+            variance_factor=math.nan if biased else sums.one_over_inclusion / max(sums.reachable, 1),
             fallback=float(draw.fallback),
             excluded_share=round.excluded_share,
         )
 
-    def _sums(self, gains: Array, q: Array, power: Array, inclusion: Array) -> _Sums:
-        """Sums over devices, a cache-sized block at a time."""
-        link, total = self._link, np.zeros(len(_Sums._fields))
-        for first in range(0, len(q), BLOCK):
-            block = slice(first, min(first + BLOCK, len(q)))
-            total += self._block_sums(
-                link, block, gains[block], q[block], power[block], inclusion[block], inclusion is q
-            )
-        return _Sums(*total.tolist())
-
-    def _block_sums(
-        self, link: Link, block: slice, gains: Array, q: Array, power: Array, inclusion: Array, as_wanted: bool
-    ) -> tuple[float, ...]:
-        airtime, spent, t = self._scratch[:, : len(q)]
-        reachable: Array | None = None
+    def _sums(self, block: slice, gains: Array, q: Array, power: Array, inclusion: Array) -> tuple[float, ...]:
+        """The sums over a block of devices, and the block's part of what has been spent."""
+        link = self._link
+        reachable = len(q)
         if not q.min() > 0:
-            # A device that cannot take part (q = 0) has no airtime and no 1/q.
-            reachable = (q > 0).astype(np.float64)
+            # Without those that cannot take part: they have no airtime and no 1/q, and spend nothing.
+            some = np.flatnonzero(q)
+            spent = power * inclusion
+            self.spent[block] += spent
+            gains, q, power, inclusion, reachable = gains[some], q[some], power[some], inclusion[some], len(some)
+            mean_power = checks.part(checks.part(link.mean_power, block), some)
+            curvature = checks.part(checks.part(self._curvature, block), some)
+            spent = spent[some]
+            airtime, t = self._scratch[:2, :reachable]
+        else:
+            airtime, t, spent = self._scratch[:, :reachable]
+            np.multiply(power, inclusion, out=spent)
+            np.add(self.spent[block], spent, out=self.spent[block])
+            mean_power, curvature = checks.part(link.mean_power, block), checks.part(self._curvature, block)
         np.multiply(gains, power, out=airtime)
         np.multiply(airtime, 1 / link.noise_power, out=airtime)
         np.log1p(airtime, out=airtime)
-        if reachable is not None:
-            airtime[reachable == 0] = np.inf
-        np.divide(link.payload_bits * math.log(2) / link.bandwidth_hz, airtime, out=airtime)
-        wanted_airtime = _dot(q, airtime, t)
-        expected_airtime = wanted_airtime if as_wanted else _dot(inclusion, airtime, t)
-        np.multiply(power, inclusion, out=spent)
-        np.add(self.spent[block], spent, out=self.spent[block])
-        mean_power = checks.part(link.mean_power, block)
-        power_sum = float(np.add.reduce(spent))
-        power_ratio = (
-            float(np.add.reduce(spent / mean_power)) if isinstance(mean_power, np.ndarray) else (power_sum / mean_power)
-        )
-        curvature = checks.part(self._curvature, block)
-        curvature_over_q = self._sum_over(curvature, q, reachable, t)
-        if as_wanted and not isinstance(curvature, np.ndarray):
-            one_over_inclusion = curvature_over_q / curvature
-        else:
-            one_over_inclusion = self._sum_over(1.0, inclusion, reachable, t)
+        np.divide(self._seconds, airtime, out=airtime)
+        with np.errstate(divide="ignore"):  # a biased draw leaves most devices at 0, and uses no 1/π
+            one_over_inclusion = _sum(np.divide(1.0, inclusion, out=t))
         return (
-            float(np.add.reduce(inclusion)),
-            wanted_airtime,
-            expected_airtime,
-            power_sum,
-            power_ratio,
-            _dot(spent, airtime, t),
-            curvature_over_q,
+            _sum(inclusion),
+            _sum(np.multiply(q, airtime, out=t)),
+            _sum(np.multiply(inclusion, airtime, out=t)),
+            _sum(spent),
+            _sum(np.divide(spent, mean_power, out=t)),
+            _sum(np.multiply(spent, airtime, out=t)),
+            _sum(np.divide(curvature, q, out=t)),
             one_over_inclusion,
-            len(q) if reachable is None else float(np.add.reduce(reachable)),
+            reachable,
         )
 
-    @staticmethod
-    def _sum_over(numerator: checks.PerDevice, q: Array, reachable: Array | None, t: Array) -> float:
-        """Σ numerator/q over the devices that can take part."""
-        if reachable is None:
-            np.divide(numerator, q, out=t)
-        else:
-            t[:] = 0.0
-            np.divide(numerator, q, out=t, where=(reachable > 0) & (q > 0))
-        return float(np.add.reduce(t))
 
-
-def _dot(x: Array, y: Array, t: Array) -> float:
-    """Σ x·y, always added up in the same order; BLAS may take another on another machine."""
-    np.multiply(x, y, out=t)
-    return float(np.add.reduce(t))
+def _sum(values: Array) -> float:
+    """Σ, always in the same order; BLAS, which is no faster here, may take another on another machine."""
+    return float(np.add.reduce(values))
 
 
 class _Sums(NamedTuple):

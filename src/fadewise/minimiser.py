@@ -100,11 +100,11 @@ class Minimiser:
 
     def _at_the_limits(self, gains: Array, backlog: Array, block: slice, u: Array, power: Array) -> None:
         """Mends the devices that are at peak power, beyond the table's range or unreachable."""
-        peak_power = np.broadcast_to(checks.part(self.peak_power, block), gains.shape)
-        at_limit = ~(power <= peak_power)
+        peak = checks.part(self.peak_power, block)
+        at_limit = ~(power <= peak)
         # Where all are (a budget that does not bind, or the first round), a view spares the copies.
         some = slice(None) if at_limit.all() else np.flatnonzero(at_limit)
-        g, z, peak, p, v = gains[some], backlog[some], peak_power[some], power[some], u[some]
+        g, z, p, v, peak = gains[some], backlog[some], power[some], u[some], checks.part(peak, some)
         if not g.max() < np.inf:
             raise checks.bad_gain(gains, block.start)
         u_at_peak = self._u_at(peak, g)
@@ -121,13 +121,13 @@ class Minimiser:
         over = np.flatnonzero(probability > 1)
         if len(over):
             airtime_cost, power_cost, peak_power = (
-                np.broadcast_to(checks.part(constant, block), gains.shape)[over]
+                checks.part(checks.part(constant, block), over)
                 for constant in (self.airtime_cost, self.power_cost, self.peak_power)
             )
             u = self._u_at(peak_power, gains[over])
             power[over] = peak_power
             probability[over] = np.sqrt(u / (airtime_cost + power_cost * backlog[over] * peak_power * u))
 
-    def _u_at(self, power: Array, gains: Array) -> Array:
+    def _u_at(self, power: PerDevice, gains: Array) -> Array:
         """u = ln(1 + aP), which is 0 where the gain is."""
         return np.log1p(np.minimum(gains / self.noise_power * power, _LARGEST))

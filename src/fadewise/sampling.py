@@ -100,23 +100,26 @@ Fallback = Literal["corrected", "published", "none"]
 _FALLBACKS = ("corrected", "published", "none")
 
 
-def _at_least_one(decision: Decision, devices: Devices, nobody: float, fallback: Fallback) -> Draw:
+def _at_least_one(decision: Decision, devices: Devices, nobody: float, fallback: Fallback, stream: Stream) -> Draw:
     """The draw of `devices`, or, if there is none, of the device with the largest q.
 
-    `nobody` is the probability that there is none. The device asked then has π = q + nobody; the paper
-    weights it by 1/q, which biases the update ("published"), and does not count its power.
+    `nobody` is the probability that there is none. The device asked then has π = q + nobody (among equals
+    one is asked at random, each with its part of that); the paper weights it by 1/q, which biases the
+    update ("published"), and does not count its power.
     """
     q = decision.probability
     if fallback == "none" or nobody <= 0:
         return drawn(decision, devices, q)
-    last_resort = q.argmax()
-    if q[last_resort] == 0:  # no device can be reached
+    largest = q.max()
+    if largest == 0:  # no device can be reached
         return drawn(decision, devices, q)
+    last_resorts = np.flatnonzero(q == largest)
     inclusion = q.copy()
-    inclusion[last_resort] += nobody
+    inclusion[last_resorts] += nobody / len(last_resorts)
     empty = not len(devices)
     if empty:
-        devices = np.array([last_resort])
+        one = int(stream.uniforms("fallback", 1)[0] * len(last_resorts))
+        devices = last_resorts[one : one + 1]
     published = fallback == "published"
     return drawn(
         decision,
@@ -148,7 +151,7 @@ class Poisson(Sampling):
         devices = np.flatnonzero(self.volunteers(decision, stream))
         # Π(1 - q) ≤ exp(-Σq), which is 0 in floating point long before Σq = 800.
         nobody = float(np.multiply.reduce(1 - q)) if self.fallback != "none" and q.sum() < 800 else 0.0
-        return _at_least_one(decision, devices, nobody, self.fallback)
+        return _at_least_one(decision, devices, nobody, self.fallback, stream)
 
     @staticmethod
     def volunteers(decision: Decision, stream: Stream) -> NDArray[np.bool_]:
@@ -175,7 +178,7 @@ class Systematic(Sampling):
         hits = np.floor(ends + stream.uniforms("draw", 1)[0])
         # A device is hit where the count of whole steps rises; the first device's count starts from 0.
         devices = np.flatnonzero(np.diff(hits, prepend=0.0))
-        return _at_least_one(decision, devices, max(0.0, 1 - float(ends[-1])), self.fallback)
+        return _at_least_one(decision, devices, max(0.0, 1 - float(ends[-1])), self.fallback, stream)
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ class FixedSize(Sampling):
         if len(playing):
             chosen[playing] = words[:1] < carried
         nobody = max(0.0, 1 - float(q.sum()))
-        return _at_least_one(decision, np.flatnonzero(chosen), nobody, self.fallback)
+        return _at_least_one(decision, np.flatnonzero(chosen), nobody, self.fallback, stream)
 
 
 @dataclass(frozen=True)

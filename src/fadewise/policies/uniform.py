@@ -65,11 +65,12 @@ class UniformPoisson(LocalPolicy[NoState]):
     """Every device takes part with probability M/N, independently, blind to the channel.
 
     Choose it beside `uniform` and a channel-aware policy to tell what knowing the channel buys apart
-    from what the manner of drawing does. Settings as in `uniform`.
+    from what the manner of drawing does. Settings as in `uniform`. Spends P·q = P̄; a device that has to be
+    asked because nobody volunteered spends more, which nothing here makes up for.
     """
 
     kind: ClassVar[str] = "uniform-poisson"
-    keeps_mean_power: ClassVar[bool] = True
+    keeps_mean_power: ClassVar[bool] = False
 
     link: Link
     population: int

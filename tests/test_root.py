@@ -1,0 +1,40 @@
+"""The root of u²·e^u = A against SciPy's Wright omega function."""
+
+import numpy as np
+from scipy.special import wrightomega
+
+from fadewise import root
+
+
+def oracle(log_a: np.ndarray) -> np.ndarray:
+    return 2 * wrightomega((log_a - np.log(4)) / 2)
+
+
+def test_of_log_equals_the_oracle_over_all_magnitudes() -> None:
+    log_a = np.linspace(-700, 700, 20_001)
+    np.testing.assert_allclose(root.of_log(log_a), oracle(log_a), rtol=2e-13)
+
+
+def test_of_log_neither_overflows_nor_vanishes_at_the_ends_of_floats() -> None:
+    ends = root.of_log(np.array([-1400.0, 1e5]))
+    assert ends[0] > 0
+    assert np.isfinite(ends).all()
+
+
+def test_table_is_within_1e12_of_the_root() -> None:
+    rng = np.random.default_rng(0)
+    a = np.exp2(rng.uniform(-64, 64, 200_000))
+    np.testing.assert_allclose(look_up(a), oracle(np.log(a)), rtol=1e-12)
+
+
+def test_table_says_nan_where_it_ends() -> None:
+    outside = np.array([0.0, 2.0**-65, 2.0**64, 1e300, np.inf, np.nan, -np.nan])
+    assert np.isnan(look_up(outside)).all()
+    inside = np.array([2.0**-64, np.nextafter(2.0**64, 0)])
+    np.testing.assert_allclose(look_up(inside), oracle(np.log(inside)), rtol=1e-12)
+
+
+def look_up(a: np.ndarray) -> np.ndarray:
+    out, scratch, cell = np.empty(len(a)), np.empty(len(a)), np.empty(len(a), np.int64)
+    root.table().look_up(a, out, scratch, cell)
+    return out
