@@ -7,12 +7,20 @@ The P that minimises c does not depend on q, so the joint minimum is taken in tw
     P* = min(P, Pmax) where x(ln x)² = A, x = 1 + aP, A = V·λ·ℓ·a·ln2/(B·Z)
     q* = min(1, √(V·κ/c(P*)))
 
+With u = ln(1 + aP), the root of u²·e^u = A (root.py), and s = ℓ·ln2/B, so that the airtime is s/u:
+
+    q² = u/(λ·s/κ + Z·P·u/(V·κ)),  and below peak power, where Z·P = V·λ·s·(e^u - 1)/A,
+    q² = u²/(u + 1 - e^-u) · κ/(λ·s)
+
+so that away from the limits both aP and q·√(λ·s/κ) are functions of A alone, and are looked up.
+
 `published` follows the paper's Algorithm 2 instead: its A has one factor ln 2 more, and where q would
-exceed 1 it sends at Pmax. Both use u = ln(1 + aP), the root of u²·e^u = A (see root.py).
+exceed 1 it sends at Pmax.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -23,7 +31,7 @@ from fadewise import checks, root
 from fadewise.checks import PerDevice
 from fadewise.link import Link
 
-BLOCK = 16_384
+BLOCK = 32_768
 """Devices treated at a time: few enough that all their numbers stay in the second-level cache."""
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -43,24 +51,37 @@ class Scratch:
         return cls(np.empty(devices), np.empty(devices, np.int64))
 
 
+@functools.cache
+def _tables(published: bool) -> tuple[root.Table, root.Table]:
+    """aP and q·√(λ·s/κ) as functions of A, made when first needed (tens of milliseconds, 3 MB)."""
+    # The published A is larger than it should be by ln 2, so Z·P is smaller by as much than A lets expect.
+    ln2 = math.log(2) if published else 1.0
+    return root.Table(np.expm1), root.Table(lambda u: u / np.sqrt(u - ln2 * np.expm1(-u)))
+
+
 class Minimiser:
     """The constants of a policy's one-round problem, folded once."""
 
     def __init__(
         self, link: Link, airtime_weight: float, penalty_weight: float, curvature: PerDevice, published: bool
     ) -> None:
-        seconds = link.payload_bits * math.log(2) / link.bandwidth_hz  # ℓ/C = seconds/u
+        seconds = link.payload_bits * math.log(2) / link.bandwidth_hz  # s
         self.noise_power = link.noise_power
         self.peak_power = link.peak_power
         self.lowest_peak_power = float(np.min(link.peak_power))
         self.a_factor = penalty_weight * airtime_weight * seconds / link.noise_power  # A = a_factor·g/Z
         if published:
             self.a_factor *= math.log(2)
-        # q² = V·κ/c = u/(airtime_cost + power_cost·Z·P·u)
-        self.airtime_cost = airtime_weight * seconds / curvature
+        self.airtime_cost = airtime_weight * seconds / curvature  # λ·s/κ
         self.power_cost = 1 / (penalty_weight * curvature)
         self.published = published
-        self.table = root.table()
+        snr, scaled_probability = _tables(published)
+        self.received_table = snr.times(link.noise_power)  # P·g
+        self.scale: Array | None = None
+        if isinstance(self.airtime_cost, np.ndarray):
+            self.probability_table, self.scale = scaled_probability, np.sqrt(1 / self.airtime_cost)
+        else:
+            self.probability_table = scaled_probability.times(math.sqrt(1 / self.airtime_cost))
 
     def solve(
         self,
@@ -78,56 +99,56 @@ class Minimiser:
         """
         if not gains.min() >= 0:
             raise checks.bad_gain(gains, block.start)
-        u, t = probability, scratch.numbers[: len(gains)]
+        numbers, cells = scratch.numbers[: len(gains)], scratch.cells[: len(gains)]
         np.divide(gains, backlog, out=a)
         np.multiply(a, self.a_factor, out=a)
-        self.table.look_up(a, out=u, scratch=t, cell=scratch.cells[: len(gains)])
-        np.expm1(u, out=power)
+        root.cell_of(a, out=cells)
+        self.received_table.look_up(a, cells, out=power, scratch=numbers)
         np.divide(power, gains, out=power)
-        np.multiply(power, self.noise_power, out=power)
+        self.probability_table.look_up(a, cells, out=probability, scratch=numbers)
+        if self.scale is not None:
+            np.multiply(probability, self.scale[block], out=probability)
         if not power.max() <= self.lowest_peak_power:
-            self._at_the_limits(gains, backlog, block, u, power)
-        airtime_cost, power_cost = checks.part(self.airtime_cost, block), checks.part(self.power_cost, block)
-        np.multiply(backlog, power, out=t)
-        np.multiply(t, power_cost, out=t)
-        np.multiply(t, u, out=t)
-        np.add(t, airtime_cost, out=t)
-        np.divide(u, t, out=probability)
-        np.sqrt(probability, out=probability)
-        if self.published:
-            self._else_branch(gains, backlog, block, probability, power)
-        np.minimum(probability, 1.0, out=probability)
+            self._at_the_limits(gains, backlog, block, probability, power)
+        if not probability.max() <= 1:
+            if self.published:
+                self._else_branch(gains, backlog, block, probability, power)
+            np.minimum(probability, 1.0, out=probability)
 
-    def _at_the_limits(self, gains: Array, backlog: Array, block: slice, u: Array, power: Array) -> None:
-        """Mends the devices that are at peak power, beyond the table's range or unreachable."""
+    def _at_the_limits(self, gains: Array, backlog: Array, block: slice, probability: Array, power: Array) -> None:
+        """Mends the devices that are at peak power, beyond the tables' range or unreachable."""
         peak = checks.part(self.peak_power, block)
         at_limit = ~(power <= peak)
         # Where all are (a budget that does not bind, or the first round), a view spares the copies.
         some = slice(None) if at_limit.all() else np.flatnonzero(at_limit)
-        g, z, p, v, peak = gains[some], backlog[some], power[some], u[some], checks.part(peak, some)
+        g, z, p, peak = gains[some], backlog[some], power[some], checks.part(peak, some)
         if not g.max() < np.inf:
             raise checks.bad_gain(gains, block.start)
-        u_at_peak = self._u_at(peak, g)
-        beyond = np.flatnonzero(np.isnan(p) & (g > 0) & (z > 0))
+        best = self._beyond_the_tables(g, z, p, peak) if np.isnan(p.max()) else peak
+        power[some] = best
+        probability[some] = self._best_probability(g, z, best, block, some)
+
+    def _beyond_the_tables(self, gains: Array, backlog: Array, power: Array, peak: PerDevice) -> Array:
+        """The power of devices among which A is out of the tables' range for some, or 0, or infinite."""
+        power = power.copy()
+        beyond = np.flatnonzero(np.isnan(power) & (gains > 0) & (backlog > 0))
         if len(beyond):
-            v[beyond] = root.of_log(math.log(self.a_factor) + np.log(g[beyond]) - np.log(z[beyond]))
-            p[beyond] = np.expm1(v[beyond]) / g[beyond] * self.noise_power
-        below = p <= peak  # false for NaN, which is left where the backlog is 0: then peak power is best
-        u[some] = np.where(below, v, u_at_peak)
-        power[some] = np.where(g > 0, np.where(below, p, peak), 0.0)
+            u = root.of_log(math.log(self.a_factor) + np.log(gains[beyond]) - np.log(backlog[beyond]))
+            power[beyond] = np.expm1(u) / gains[beyond] * self.noise_power
+        # Where the backlog is 0 it is still NaN, and peak power is best.
+        return np.where(gains > 0, np.where(power <= peak, power, peak), 0.0)
 
     def _else_branch(self, gains: Array, backlog: Array, block: slice, probability: Array, power: Array) -> None:
         """The paper's: where q would exceed 1, P = Pmax and q = min(1, q at Pmax)."""
         over = np.flatnonzero(probability > 1)
-        if len(over):
-            airtime_cost, power_cost, peak_power = (
-                checks.part(checks.part(constant, block), over)
-                for constant in (self.airtime_cost, self.power_cost, self.peak_power)
-            )
-            u = self._u_at(peak_power, gains[over])
-            power[over] = peak_power
-            probability[over] = np.sqrt(u / (airtime_cost + power_cost * backlog[over] * peak_power * u))
+        power[over] = p = checks.part(checks.part(self.peak_power, block), over)
+        probability[over] = self._best_probability(gains[over], backlog[over], p, block, over)
 
-    def _u_at(self, power: PerDevice, gains: Array) -> Array:
-        """u = ln(1 + aP), which is 0 where the gain is."""
-        return np.log1p(np.minimum(gains / self.noise_power * power, _LARGEST))
+    def _best_probability(
+        self, gains: Array, backlog: Array, power: PerDevice, block: slice, some: slice | NDArray[np.int64]
+    ) -> Array:
+        """√(V·κ/c(P)), which may exceed 1, for some devices of the block at whatever power."""
+        airtime_cost = checks.part(checks.part(self.airtime_cost, block), some)
+        power_cost = checks.part(checks.part(self.power_cost, block), some)
+        u = np.log1p(np.minimum(gains / self.noise_power * power, _LARGEST))
+        return np.asarray(np.sqrt(u / (airtime_cost + power_cost * backlog * power * u)))

@@ -51,7 +51,9 @@ class Bounded(Channel[Any]):
         gains, state = self.inner.step(state, devices, stream)
         floor = checks.of_devices("peak_power", self.floor, stream.first_device, devices)
         ceiling = checks.of_devices("mean_power", self.ceiling, stream.first_device, devices)
-        bounded = np.minimum(np.maximum(gains, floor), ceiling)
-        if not gains.min() > 0:
-            bounded[gains == 0] = 0.0
-        return bounded, state
+        unreachable = None if gains.min() > 0 else gains == 0
+        np.maximum(gains, floor, out=gains)
+        np.minimum(gains, ceiling, out=gains)
+        if unreachable is not None:
+            gains[unreachable] = 0.0
+        return gains, state
