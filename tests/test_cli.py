@@ -74,7 +74,7 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, A
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert called("version") == 0
+    assert called("--version") == 0
     assert capsys.readouterr().out == f"{fadewise.__version__}\n"
 
 
@@ -175,7 +175,7 @@ def test_a_sweeps_table_has_a_line_for_each_value(capsys: pytest.CaptureFixture[
     assert [line.split()[0] for line in out.splitlines() if re.match(r"\s*\d{5}\b", line)] == ["12345", "54321"]
 
 
-@pytest.mark.parametrize("words", [(), ("plan",), ("presets",), ("presets", "show"), ("version",)])
+@pytest.mark.parametrize("words", [(), ("plan",), ("presets",), ("presets", "show")])
 def test_help_mentions_every_option(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     node: Any = typer.main.get_command(cli.app)
     for word in words:
@@ -244,7 +244,12 @@ def test_an_unwritable_target_is_refused_before_work(tmp_path: Path, capsys: pyt
         (("plan", "paper/cifar10"), "paper/cifar10 is neither a file nor a preset; the nearest is paper/cifar10-hom"),
         (("presets", "show", "cifar10-hom"), "there is no preset cifar10-hom; the nearest is paper/cifar10-hom; "
          "`fadewise presets` lists them"),
-        (("plan", PRESET, "--rounds", "0"), f"{PRESET}: rounds is 0; it must be a whole number at least 1"),
+        (("plan", PRESET, "--rounds", "0"), f"{PRESET}: rounds is 0; it must be a whole number at least 1 "
+         "and at most 1000000000"),
+        (("plan", PRESET, "--set", "seed=1", "--seeds", "0-2"), "seed is given more than once on the command line; "
+         "it must be given once"),
+        (("plan", PRESET, "--set", "policy.variant=exact", "--sweep", "policy.variant=exact,published"),
+         "policy.variant is given more than once on the command line; it must be given once"),
         (("plan", PRESET, "--set", "rounds"), "--set 'rounds' must be key=value, as in --set policy.airtime_weight=10"),
         (
             ("plan", PRESET, "--set", "policy.variant=exakt"),
@@ -349,7 +354,7 @@ def test_extreme_numbers_give_valid_json_and_no_warning(change: str, capsys: pyt
 # The process
 
 
-@pytest.mark.parametrize("words", [("presets",), ("version",), ("plan", PRESET, "--rounds", "3", "--json")])
+@pytest.mark.parametrize("words", [("presets",), ("--version",), ("plan", PRESET, "--rounds", "3", "--json")])
 def test_a_reader_that_has_gone_is_no_error_to_report(words: tuple[str, ...]) -> None:
     """As in `fadewise presets | head -1`, with a reader that is sure to have gone."""
     reader, writer = os.pipe()

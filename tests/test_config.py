@@ -74,8 +74,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"devices": "100"}, "devices is '100'; it must be a whole number"),
     ({"devices": True}, "devices is True; it must be a whole number"),
     ({"devices": [1]}, "devices is [1]; it must be a whole number"),
-    ({"rounds": 0}, "rounds is 0; it must be a whole number at least 1"),
-    ({"rounds": -3}, "rounds is -3; it must be a whole number at least 1"),
+    ({"rounds": 0}, "rounds is 0; it must be a whole number at least 1 and at most 1000000000"),
+    ({"rounds": -3}, "rounds is -3; it must be a whole number at least 1 and at most 1000000000"),
     ({"rounds": "many"}, "rounds is 'many'; it must be a whole number"),
     ({"seed": -1}, f"seed is -1; it must be {SEED}"),
     ({"seed": 2**64}, f"seed is 18446744073709551616; it must be {SEED}"),
@@ -140,7 +140,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"channel.lowest_bits_per_s_hz": -1.0},
-        "channel.lowest_bits_per_s_hz is -1.0; it must be a number at least 0",
+        "channel.lowest_bits_per_s_hz is -1.0; it must be a number at least 0 and at most 100",
     ),
     (
         {"channel.highest_bits_per_s_hz": 101.0},
@@ -208,7 +208,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         UNIFORM | {"sampling.kind": "systematic"},
-        "policy uniform draws its participants itself; it cannot take sampling systematic",
+        "policy uniform draws its participants itself; it takes no sampling but the default",
     ),
     # Sampling and access
     (
@@ -384,6 +384,18 @@ def test_a_file_is_named_in_what_is_said_of_it(tmp_path: Path) -> None:
         f"{file}: policy.kind is 'liapunov'; it must be one of lyapunov, uniform, uniform-poisson; "
         "did you mean lyapunov?"
     )
+
+
+def test_a_trace_is_looked_for_beside_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "gains.npz", gains=np.ones((2, 100)))
+    text = config.preset_text("paper/cifar10-hom").split("[channel]")[0]
+    (tmp_path / "net.toml").write_text(
+        text.replace("[link", '[channel]\nkind = "bounded"\ninner = {kind = "trace", path = "gains.npz"}\n[link')
+        + '[policy]\nkind = "lyapunov"\nairtime_weight = 1.0\n'
+    )
+    assert config.load(str(tmp_path / "net.toml")).channel.inner.gains.shape == (2, 100)  # type: ignore[attr-defined]
+    monkeypatch.chdir(tmp_path)
+    assert config.read("net.toml")["channel"]["inner"]["path"] == "gains.npz"
 
 
 def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_limits_for_other_devices_are_refused(name: str) -> None:
         ({"peak_power": 0.0}, "peak_power is 0.0; it must be a number above 0"),
         ({"peak_power": [1.0, -2.0]}, "peak_power of device 1 is -2.0; it must be a number above 0"),
         ({"peak_power": np.ones((2, 2))}, "peak_power has shape (2, 2); it must be one number, or one number a device"),
-        ({"mean_power": [np.inf]}, "mean_power of device 0 is inf; it must be a number above 0"),
+        ({"mean_power": [np.inf]}, "mean_power of device 0 is inf; it must be a finite number above 0"),
     ],
 )
 def test_a_link_that_cannot_be_is_refused(settings: dict[str, Any], said: str) -> None:

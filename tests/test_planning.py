@@ -72,7 +72,8 @@ def test_json_has_the_promised_names_and_no_nan(access: str) -> None:
 
 def test_energy_is_reported_in_joules_where_the_link_is_in_watts() -> None:
     link = {
-        "bandwidth_hz": 1e6, "payload_bits": 1e6, "peak_power_dbm": 20.0, "mean_power_dbm": 0.0, "noise_density_dbm_hz": -174.0,
+        "bandwidth_hz": 1e6, "payload_bits": 1e6, "peak_power_dbm": 20.0, "mean_power_dbm": 0.0,
+        "noise_density_dbm_hz": -174.0,
     }  # fmt: skip
     e = config.load("paper/cifar10-hom", {"rounds": 60, "link": link, "channel.inner.mean_gain": 1e-10})
     plan = fw.plan(e)

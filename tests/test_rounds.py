@@ -70,16 +70,28 @@ def test_a_round_in_which_nobody_is_reachable_is_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: experiment(fw.Lyapunov(LINK, 29, airtime_weight=1.0)), "the policy is for a population of 29; it must be for 30"),
-        (lambda: experiment(fw.Uniform(LINK, 30, 2), sampling=fw.Systematic()), "policy uniform draws its participants itself"),
+        (
+            lambda: experiment(fw.Lyapunov(LINK, 29, airtime_weight=1.0)),
+            "the policy is for a population of 29; it must be for 30",
+        ),
+        (
+            lambda: experiment(fw.Uniform(LINK, 30, 2), sampling=fw.Systematic()),
+            "policy uniform draws its participants itself",
+        ),
         (lambda: experiment(access=fw.TDMA(compute_s=np.ones(3))), "compute_s has 3 values for 30 devices"),
         (
             lambda: fw.Experiment(30, fw.Bounded(LINK, fw.Rayleigh(np.ones(31))), fw.Uniform(LINK, 30, 2)),
             "mean_gain has 31 values for 30 devices",
         ),
         (lambda: experiment(rounds=0), "rounds is 0; it must be a whole number at least 1"),
-        (lambda: fw.Experiment(0, fw.Rayleigh(), fw.Uniform(LINK, 30, 2)), "devices is 0; it must be a whole number at least 1"),
-        (lambda: experiment(fw.Uniform(fw.Link(1, 1, mean_power=np.ones(3)), 30, 2)), "mean_power has 3 values for 30 devices"),
+        (
+            lambda: fw.Experiment(0, fw.Rayleigh(), fw.Uniform(LINK, 30, 2)),
+            "devices is 0; it must be a whole number at least 1",
+        ),
+        (
+            lambda: experiment(fw.Uniform(fw.Link(1, 1, mean_power=np.ones(3)), 30, 2)),
+            "mean_power has 3 values for 30 devices",
+        ),
     ],
 )  # fmt: skip
 def test_parts_that_do_not_fit_are_refused(make, sentence: str) -> None:  # type: ignore[no-untyped-def]

@@ -46,7 +46,7 @@ class Access(ABC):
         """The round's times; `gains` are every device's."""
         if not len(draw.devices):
             return Times(0.0, self.overhead_s)
-        compute_s = checks.part(self.compute_s, draw.devices)
+        compute_s = checks.part(checks.sized("compute_s", self.compute_s, len(gains)), draw.devices)
         airtime_s, last_s = self._airtime_and_last(link, gains[draw.devices], draw.power, compute_s)
         return Times(airtime_s, self.overhead_s + last_s)
 

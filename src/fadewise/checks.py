@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadewise.errors import FadewiseError, SettingError
+from fadewise.errors import FadewiseError, NotAllowed, SettingError
 
 PerDevice = float | NDArray[np.float64]
 """One number for all devices, or an array with one number each."""
@@ -45,16 +47,23 @@ def number(
     most: float | None = None,
 ) -> float:
     """A finite number within the given range."""
-    allowed = f"a number {_range(above, least, most)}".strip()
+    allowed = _range(above, least, most)
     if isinstance(value, bool | str) or value is None:
-        raise SettingError(name, value, allowed)
+        raise NotAllowed(name, value, f"a number {allowed}".strip())
     try:
         result = float(value)  # type: ignore[arg-type]  # whatever it is, float() decides
     except (TypeError, ValueError):
-        raise SettingError(name, value, allowed) from None
+        raise NotAllowed(name, value, f"a number {allowed}".strip()) from None
+    except OverflowError:
+        raise NotAllowed(name, value, f"a finite number {allowed}".strip()) from None
     if _outside(np.float64(result), above, least, most):
-        raise SettingError(name, value, allowed)
+        raise _out_of_range(name, value, allowed)
     return result
+
+
+def _out_of_range(name: str, value: Any, allowed: str) -> NotAllowed:
+    finite = "finite " if np.isinf(float(value)) else ""
+    return NotAllowed(name, value, f"a {finite}number {allowed}".strip())
 
 
 def whole(name: str, value: object, *, least: int, most: int | None = None) -> int:
@@ -64,16 +73,16 @@ def whole(name: str, value: object, *, least: int, most: int | None = None) -> i
     if isinstance(value, float | np.floating) and float(value).is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise SettingError(name, value, allowed)
+        raise NotAllowed(name, value, allowed)
     if value < least or (most is not None and value > most):
-        raise SettingError(name, value, allowed)
+        raise NotAllowed(name, value, allowed)
     return int(value)
 
 
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """One of a few words."""
     if value not in allowed:
-        raise SettingError(name, value, "one of " + ", ".join(allowed))
+        raise NotAllowed(name, value, "one of " + ", ".join(allowed))
 
 
 def per_device(
@@ -85,15 +94,19 @@ def per_device(
     most: float | None = None,
 ) -> PerDevice:
     """One finite number for all devices, or a one-dimensional array with one each."""
-    if np.ndim(value) == 0:
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        raise NotAllowed(name, value, "one number, or one number a device") from None
+    if array.ndim == 0:
         return number(name, value, above=above, least=least, most=most)
-    array = np.array(value, dtype=np.float64)
     if array.ndim != 1:
-        raise FadewiseError(f"{name} has shape {array.shape}; it must be one number, or one number a device")
+        raise SettingError(name, f"has shape {array.shape}; it must be one number, or one number a device")
+    if array.dtype.kind not in "fiu":
+        raise NotAllowed(name, value, "one number, or one number a device")
+    array = np.array(array, dtype=np.float64)
     for device in np.flatnonzero(_outside(array, above, least, most))[:1]:
-        raise SettingError(
-            f"{name} of device {device}", array[device], f"a number {_range(above, least, most)}".strip()
-        )
+        raise _out_of_range(f"{name} of device {device}", array[device], _range(above, least, most))
     array.flags.writeable = False
     return array
 
@@ -101,7 +114,7 @@ def per_device(
 def sized(name: str, value: PerDevice, devices: int) -> PerDevice:
     """The same value, refused if it is an array for another number of devices."""
     if isinstance(value, np.ndarray) and len(value) != devices:
-        raise FadewiseError(f"{name} has {len(value)} values for {devices} devices; it must have one each")
+        raise SettingError(name, f"has {len(value)} values for {devices} devices; it must have one each")
     return value
 
 
@@ -113,7 +126,7 @@ def part(value: PerDevice, of: slice | NDArray[np.int64]) -> PerDevice:
 def of_devices(name: str, value: PerDevice, first: int, count: int) -> PerDevice:
     """The part of a per-device setting for `count` devices from `first` on."""
     if isinstance(value, np.ndarray) and len(value) < first + count:
-        raise FadewiseError(f"{name} has {len(value)} values for {first + count} devices; it must have one each")
+        raise SettingError(name, f"has {len(value)} values for {first + count} devices; it must have one each")
     return part(value, slice(first, first + count))
 
 

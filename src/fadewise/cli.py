@@ -23,18 +23,31 @@ from fadewise.planning import plan as plan_experiment
 from fadewise.reports import tables
 
 app = typer.Typer(
-    help="Device scheduling for federated learning over wireless links.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 presets = typer.Typer(help="The configurations that ship with fadewise.", invoke_without_command=True)
 app.add_typer(presets, name="presets")
+
+_INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C has ended, as shells have it."""
 
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in --set policy.airtime_weight=10."),
 ]
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version that is installed.")] = False,
+) -> None:
+    """Device scheduling for federated learning over wireless links."""
+    if version:
+        print(fadewise.__version__)
+        raise typer.Exit
 
 
 @app.command()
@@ -53,10 +66,12 @@ def plan(
     ] = None,
 ) -> None:
     """What a schedule costs, without training: participants, airtime, power and sampling variance."""
-    changes = dict(_assignment(text) for text in set_ or [])
+    assignments = [_assignment(text) for text in set_ or []]
     if rounds is not None:
-        changes["rounds"] = rounds
-    sweeps = dict(config.parse_sweep(text) for text in sweep or [])
+        assignments.append(("rounds", rounds))
+    swept = [config.parse_sweep(text) for text in sweep or []]
+    _refuse_repeated([key for key, _ in [*assignments, *swept]] + (["seed"] if seeds is not None else []))
+    changes, sweeps = dict(assignments), dict(swept)
     seed_list = None if seeds is None else config.parse_seeds(seeds)
     settings = config.read(source)
     # All configurations are checked, and so is the plot's file, before any work is done.
@@ -98,15 +113,16 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
     print(config.preset_text(name), end="")
 
 
-@app.command()
-def version() -> None:
-    """The version that is installed."""
-    print(fadewise.__version__)
-
-
 def _assignment(text: str) -> tuple[str, Any]:
     key, value = config.parse_assignment(text, "--set")
     return key, config.parse_value(value)
+
+
+def _refuse_repeated(keys: list[str]) -> None:
+    """Two values for one setting: whichever won, somebody would be surprised."""
+    for key in keys:
+        if keys.count(key) > 1:
+            raise FadewiseError(f"{key} is given more than once on the command line; it must be given once")
 
 
 def _plotter(path: Path | None) -> Callable[..., None] | None:
@@ -154,10 +170,14 @@ def main() -> None:
         app()
     except FadewiseError as error:
         _fail(str(error), 2)
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED:  # typer has taken the KeyboardInterrupt
+            _fail("stopped", _INTERRUPTED)
+        raise
     except MemoryError:
         _fail("there is not enough memory for that many devices or rounds", 1)
     except KeyboardInterrupt:
-        _fail("stopped", 130)
+        _fail("stopped", _INTERRUPTED)
     except BrokenPipeError:
         # The reader has gone (as in `fadewise presets | head -1`): nothing more to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -29,6 +29,7 @@ from fadewise.checks import PerDevice
 from fadewise.errors import FadewiseError, SettingError, shown
 from fadewise.link import Link
 from fadewise.policies import POLICIES
+from fadewise.randomness import LARGEST_SEED
 from fadewise.rounds import Experiment
 from fadewise.sampling import SAMPLINGS
 
@@ -99,16 +100,27 @@ def read(source: str) -> dict[str, Any]:
         except (OSError, UnicodeDecodeError) as error:
             raise FadewiseError(f"{source} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        settings = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise FadewiseError(f"{source} is not valid TOML: {error}") from None
+    return _paths_from(Path(source).parent, settings)
+
+
+def _paths_from(folder: Path, table: dict[str, Any]) -> dict[str, Any]:
+    """The same settings with each relative `path` taken from the folder of the file that names it."""
+    result: dict[str, Any] = {}
+    for key, value in table.items():
+        if key == "path" and isinstance(value, str):
+            value = str(folder / value)
+        result[key] = _paths_from(folder, value) if isinstance(value, dict) else value
+    return result
 
 
 def parse_value(text: str) -> Any:
     """A value from the command line: TOML where it is that (numbers, true, lists), else the words given."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -120,7 +132,7 @@ def parse_assignment(text: str, option: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def with_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def with_settings(settings: Mapping[str, Any], changes: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     """The same settings with some changed, each named by its dotted key.
 
     Where a table's `kind` changes, of its other settings those remain that the new kind has too.
@@ -128,7 +140,7 @@ def with_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> di
     result = dict(settings)
     for key, value in sorted(changes.items(), key=lambda change: not change[0].endswith("kind")):
         table, *rest = key.split(".", 1)
-        if key == "kind" and value in _KINDS:
+        if key == "kind" and isinstance(value, str) and value in _KINDS:
             known = _settings_of(_KINDS[value])
             result = {name: kept for name, kept in result.items() if name in known}
         if not rest:
@@ -136,8 +148,8 @@ def with_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> di
             continue
         inner = result.get(table, {})
         if not isinstance(inner, Mapping):
-            raise FadewiseError(f"{key} cannot be set: {table} is {shown(inner)}, not a table")
-        result[table] = with_settings(inner, {rest[0]: value})
+            raise FadewiseError(f"{path}{key} cannot be set: {path}{table} is {shown(inner)}, not a table")
+        result[table] = with_settings(inner, {rest[0]: value}, f"{path}{table}.")
     return result
 
 
@@ -151,6 +163,8 @@ def experiment(settings: Mapping[str, Any], source: str) -> Experiment:
     channel = build(CHANNELS, top.channel, "channel")
     policy = build(POLICIES, top.policy, "policy")
     sampling = build(SAMPLINGS, top.sampling, "sampling")
+    with _named(source, "sampling"):
+        sampling.check(devices)
     access = build(ACCESSES, top.access, "access")
     with _named(source, ""):
         return Experiment(devices, channel, policy, sampling, access, top.rounds, top.seed)
@@ -167,7 +181,7 @@ def _part(kinds: Mapping[str, type[Any]], table: Mapping[str, Any], path: str, *
     if "kind" not in table:
         raise FadewiseError(f"{source}: {path}.kind is missing; it must be one of {', '.join(sorted(kinds))}")
     kind = table["kind"]
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise FadewiseError(
             f"{source}: {path}.kind is {shown(kind)}; it must be one of {', '.join(sorted(kinds))}"
             + _nearest(str(kind), kinds, "; did you mean {}?")
@@ -256,14 +270,11 @@ def _spread(value: float | list[float] | list[_Group], devices: int, source: str
     """One number, or an array with one for each device from a list of numbers or of groups."""
     if not isinstance(value, list):
         return value
-    groups = [item for item in value if isinstance(item, _Group)]
-    if groups:
-        array = np.repeat([group.value for group in groups], [group.devices for group in groups])
-    else:
-        array = np.array(value, dtype=np.float64)
-    if len(array) != devices:
-        raise FadewiseError(f"{source}: {path} has values for {len(array)} devices; there are {devices}")
-    return array
+    groups = [item if isinstance(item, _Group) else _Group(devices=1, value=item) for item in value]
+    count = sum(group.devices for group in groups)
+    if count != devices:
+        raise FadewiseError(f"{source}: {path} has values for {count} devices; there are {devices}")
+    return np.repeat([group.value for group in groups], [group.devices for group in groups])
 
 
 class _Sentences:
@@ -296,14 +307,17 @@ def _checked(model: type[BaseModel], table: Mapping[str, Any], source: str, path
 
 
 def _first_finding(error: ValidationError) -> Any:
-    """An unknown key before all else, as it explains a missing one; of a union's findings, the deepest."""
+    """An unknown key before all else, as it explains a missing one; of a union's findings, the deepest.
+
+    Of equally deep ones that about a list, as its sentence names the union's other branches too.
+    """
     findings = error.errors()
     for finding in findings:
         if finding["type"] == "extra_forbidden":
             return finding
     first = findings[0]
     same_key = [finding for finding in findings if finding["loc"][0] == first["loc"][0]]
-    return max(same_key, key=lambda finding: len(finding["loc"]))
+    return max(same_key, key=lambda finding: (len(finding["loc"]), finding["type"] == "list_type"))
 
 
 def _sentence(finding: Any, model: type[BaseModel], path: str, of: str) -> str:
@@ -337,13 +351,13 @@ def _named(source: str, path: str) -> Iterator[None]:
         yield
     except SettingError as error:
         key = f"{path}.{error.name}" if path else error.name
-        raise FadewiseError(f"{source}: {key} is {shown(error.given)}; it must be {error.allowed}") from None
+        raise FadewiseError(f"{source}: {key} {error.complaint}") from None
     except FadewiseError as error:
         raise FadewiseError(f"{source}: {error}") from None
 
 
 def _nearest(word: str, words: Sequence[str] | Mapping[str, Any], form: str = "; the nearest is {}") -> str:
-    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.7)
     return form.format(matches[0]) if matches else ""
 
 
@@ -354,13 +368,19 @@ def _presets() -> Traversable:
 def parse_seeds(text: str) -> list[int]:
     """`3`, `0-4` or `0-4,7` as a list of seeds."""
     seeds: list[int] = []
+    allowed = "it must be seeds or ranges of them, as in 0-4 or 0,3,7"
     for piece in text.split(","):
         first, dash, last = piece.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
-            raise FadewiseError(f"--seeds is {text!r}; it must be seeds or ranges of them, as in 0-4 or 0,3,7")
-        if dash and int(last) - int(first) >= 100_000:
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal()):
+            raise FadewiseError(f"--seeds is {text!r}; {allowed}")
+        if max(len(first), len(last)) > len(str(LARGEST_SEED)) or int(last) > LARGEST_SEED:
+            raise FadewiseError(f"--seeds is {shown(text)}; a seed is at most {LARGEST_SEED}")
+        if int(last) < int(first):
+            raise FadewiseError(f"--seeds is {text!r}; {allowed}")
+        if int(last) - int(first) >= 100_000:
             raise FadewiseError(f"--seeds is {text!r}; it must be at most 100000 seeds")
-        seeds.extend(range(int(first), int(last or first) + 1))
+        seeds.extend(range(int(first), int(last) + 1))
     if len(set(seeds)) < len(seeds):
         raise FadewiseError(f"--seeds is {text!r}; it must name each seed once: repeated seeds are no evidence")
     return seeds

@@ -8,19 +8,30 @@ class FadewiseError(ValueError):
 
 
 class SettingError(FadewiseError):
-    """A setting that cannot be used: which one, what was given and what is allowed.
+    """A setting that cannot be used: its name, and the rest of the sentence.
 
-    The parts are kept apart so that whoever knows the file and the section can put them in front.
+    They are kept apart so that whoever knows the file and the table can put them in front.
     """
 
-    def __init__(self, name: str, given: object, allowed: str) -> None:
+    def __init__(self, name: str, complaint: str) -> None:
         self.name = name
-        self.given = given
-        self.allowed = allowed
-        super().__init__(f"{name} is {shown(given)}; it must be {allowed}")
+        self.complaint = complaint
+        super().__init__(f"{name} {complaint}")
+
+
+class NotAllowed(SettingError):
+    """A setting's value that cannot be used: what was given and what is allowed."""
+
+    def __init__(self, name: str, given: object, allowed: str) -> None:
+        super().__init__(name, f"is {shown(given)}; it must be {allowed}")
 
 
 def shown(value: object) -> str:
     """A value as a person would write it, cut short where it is long."""
-    text = repr(value.item()) if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else repr(value)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        value = value.item()
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return "a number of thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."

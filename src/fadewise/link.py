@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fadewise import checks
 from fadewise.checks import PerDevice
-from fadewise.errors import FadewiseError, SettingError
+from fadewise.errors import FadewiseError
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +107,6 @@ def _noise(w_hz: float | None, dbm_hz: float | None) -> float:
         raise FadewiseError("give the noise once, as noise_density_w_hz or as noise_density_dbm_hz")
     if w_hz is not None:
         return checks.number("noise_density_w_hz", w_hz, above=0)
-    if dbm_hz is None:
-        raise SettingError("noise_density_dbm_hz", dbm_hz, "a number")
     return float(_from_dbm(checks.number("noise_density_dbm_hz", dbm_hz, least=-300, most=100)))
 
 

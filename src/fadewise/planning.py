@@ -49,13 +49,14 @@ class Plan:
     running_power: NDArray[np.float64]
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs: every estimate as `name` and `name_ci`, nothing that is NaN."""
+        """For programs: every estimate as `name` and `name_ci`, None for what is not a finite number."""
         result: dict[str, Any] = {"devices": self.devices, "rounds": self.rounds, "seeds": list(self.seeds)}
         for name, value in vars(self).items():
             if isinstance(value, Estimate):
                 key = f"{name}_j" if name == "energy" and self.in_watts else name
-                result[key] = None if np.isnan(value.value) else value.value
-                result[f"{key}_ci"] = None if value.ci is None else list(value.ci)
+                finite = np.isfinite([value.value, *(value.ci or ())]).all()
+                result[key] = value.value if np.isfinite(value.value) else None
+                result[f"{key}_ci"] = list(value.ci) if value.ci is not None and finite else None
         if not self.in_watts:
             del result["energy"], result["energy_ci"]
         return result | {"settled_round": self.settled_round}
@@ -66,8 +67,15 @@ def plan(
     seeds: Sequence[int] | None = None,
     on_round: Callable[[], object] = lambda: None,
 ) -> Plan:
-    """Plays an experiment's rounds under each seed (by default its own) and says what they cost."""
-    seeds = (experiment.seed,) if seeds is None else tuple(seeds)
+    """Plays an experiment's rounds under each seed (by default its own) and says what they cost.
+
+    What is too large for floating point is infinite.
+    """
+    with np.errstate(over="ignore"):
+        return _plan(experiment, (experiment.seed,) if seeds is None else tuple(seeds), on_round)
+
+
+def _plan(experiment: Experiment, seeds: tuple[int, ...], on_round: Callable[[], object]) -> Plan:
     series = np.empty((len(Costs._fields), len(seeds), experiment.rounds))
     worst = _WorstDevice(experiment, len(seeds))
     for row, seed in enumerate(seeds):
@@ -82,7 +90,7 @@ def plan(
     return Plan(
         devices=experiment.devices,
         rounds=experiment.rounds,
-        seeds=tuple(seeds),
+        seeds=seeds,
         in_watts=experiment.policy.link.in_watts,
         mean_participants=means["participants"],
         airtime_s=means["airtime_s"],

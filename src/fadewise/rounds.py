@@ -36,7 +36,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         self.checked_devices(self.devices)
-        checks.whole("rounds", self.rounds, least=1)
+        checks.whole("rounds", self.rounds, least=1, most=10**9)
         checks.whole("seed", self.seed, least=0, most=LARGEST_SEED)
         if self.policy.population != self.devices:
             raise FadewiseError(
@@ -44,8 +44,9 @@ class Experiment:
             )
         if isinstance(self.policy, CentralPolicy) and self.sampling != Poisson():
             raise FadewiseError(
-                f"policy {self.policy.kind} draws its participants itself; it cannot take sampling {self.sampling.kind}"
+                f"policy {self.policy.kind} draws its participants itself; it takes no sampling but the default"
             )
+        self.sampling.check(self.devices)
         for part in (self.policy, self.channel, self.access):
             _check_sizes(part, self.devices)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fadewise import checks
 from fadewise.checks import PerDevice
+from fadewise.errors import NotAllowed
 from fadewise.randomness import Stream, stream
 
 Array = NDArray[np.float64]
@@ -90,6 +91,9 @@ class Sampling(ABC):
 
     kind: ClassVar[str]
     biased: ClassVar[bool] = False
+
+    def check(self, devices: int) -> None:  # noqa: B027  (most samplings have nothing to refuse)
+        """Refuses settings that cannot be with this many devices."""
 
     @abstractmethod
     def draw(self, decision: Decision, stream: Stream) -> Draw:
@@ -237,6 +241,10 @@ class TopK(Sampling):
 
     def __post_init__(self) -> None:
         checks.whole("participants", self.participants, least=1)
+
+    def check(self, devices: int) -> None:
+        if self.participants > devices:
+            raise NotAllowed("participants", self.participants, f"at most the number of devices, {devices}")
 
     def draw(self, decision: Decision, stream: Stream) -> Draw:
         q = decision.probability

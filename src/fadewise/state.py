@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -55,19 +57,40 @@ def save_state(path: str | Path, state: tuple[Any, ...]) -> None:
     """Writes a state to a file; whatever happens, the file is the old one or the new one, whole."""
     path = Path(path)
     temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as file:
-        np.savez(file, allow_pickle=False, **flatten(state))
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **flatten(state))
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     temporary.replace(path)
 
 
 def load_state(path: str | Path, like: S) -> S:
     """Reads a state that `save_state` wrote; `like` is a fresh state of the same kind and size."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return unflatten({name: arrays[name] for name in arrays.files}, like)
-    except (OSError, EOFError, ValueError) as error:
-        if isinstance(error, FadewiseError):
-            raise
-        raise FadewiseError(f"{path} cannot be read as a saved state: {error}") from None
+        arrays = read_arrays(Path(path), "a saved state")
+    except OSError as error:
+        raise FadewiseError(f"{path} cannot be read as a saved state: {error.strerror or error}") from None
+    more = sorted(set(arrays) - set(flatten(like)))
+    state = unflatten(arrays, like)
+    if more:
+        raise FadewiseError(f"the saved state has an array {more[0]} too many: another kind of state was saved")
+    return state
+
+
+def read_arrays(path: Path, what: str) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file, whole and with their checksums checked; `what` says what it should be."""
+    try:
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise FadewiseError(f"{path} cannot be read as {what}: it is not an .npz file, or cut off")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in arrays.files}
+    except FadewiseError:
+        raise
+    except (EOFError, ValueError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise FadewiseError(f"{path} cannot be read as {what}: {error}") from None

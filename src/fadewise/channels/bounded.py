@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fadewise import checks
 from fadewise.channels.base import Channel
-from fadewise.errors import SettingError
+from fadewise.errors import NotAllowed
 from fadewise.link import Link
 from fadewise.randomness import Stream
 
@@ -31,10 +31,10 @@ class Bounded(Channel[Any]):
     highest_bits_per_s_hz: float = 10.0
 
     def __post_init__(self) -> None:
-        lowest = checks.number("lowest_bits_per_s_hz", self.lowest_bits_per_s_hz, least=0)
+        lowest = checks.number("lowest_bits_per_s_hz", self.lowest_bits_per_s_hz, least=0, most=100)
         checks.number("highest_bits_per_s_hz", self.highest_bits_per_s_hz, above=0, most=100)
         if np.any(self.floor > self.ceiling):
-            raise SettingError("lowest_bits_per_s_hz", lowest, "so low that the floor on gains is under their ceiling")
+            raise NotAllowed("lowest_bits_per_s_hz", lowest, "so low that the floor on gains is under their ceiling")
 
     @property
     def floor(self) -> checks.PerDevice:

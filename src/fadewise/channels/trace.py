@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadewise.channels.base import Channel
-from fadewise.errors import FadewiseError, SettingError
+from fadewise.errors import FadewiseError, NotAllowed
 from fadewise.randomness import Stream
-from fadewise.state import NoState
+from fadewise.state import NoState, read_arrays
 
 _COLUMNS = ("round", "device", "gain")
 
@@ -25,7 +25,7 @@ class Trace(Channel[NoState]):
 
     path: a .csv or .parquet file with the columns round, device, gain (both numbered from 0, rows in any
         order), or an .npz file with an array `gains`, a row a round and a column a device. Parquet needs
-        pyarrow (the `train` extra).
+        pyarrow (the `train` extra). In a TOML file it is relative to that file's folder.
     repeat: start again from the first round where the trace ends; else running past its end is an error.
     """
 
@@ -63,10 +63,11 @@ class Trace(Channel[NoState]):
 def read_trace(path: Path) -> NDArray[np.float64]:
     """The gains of a trace file, checked: no gaps, nothing negative, infinite or NaN."""
     readers = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}
-    if path.suffix not in readers:
-        raise SettingError("path", str(path), "a file ending in " + ", ".join(readers))
+    suffix = path.suffix.lower()
+    if suffix not in readers:
+        raise NotAllowed("path", path.name, "a file ending in " + ", ".join(readers))
     try:
-        gains = readers[path.suffix](path)
+        gains = readers[suffix](path)
     except OSError as error:
         raise FadewiseError(f"{path} cannot be read: {error.strerror or error}") from None
     bad = np.argwhere(~((gains >= 0) & (gains < np.inf)))
@@ -80,20 +81,24 @@ def read_trace(path: Path) -> NDArray[np.float64]:
 
 
 def _read_csv(path: Path) -> NDArray[np.float64]:
-    with path.open(newline="") as file:
-        rows = csv.reader(file)
-        header = [name.strip() for name in next(rows, [])]
-        if sorted(header) != sorted(_COLUMNS):
-            raise FadewiseError(f"{path} has the columns {', '.join(header)}; it must have {', '.join(_COLUMNS)}")
-        places = [header.index(name) for name in _COLUMNS]
-        values = []
-        for line, row in enumerate(rows, start=2):
-            try:
-                values.append([float(row[place]) for place in places])
-            except (ValueError, IndexError):
-                raise FadewiseError(
-                    f"{path}, line {line}: {','.join(row)!r} must be three numbers: {', '.join(header)}"
-                ) from None
+    values = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.reader(file)
+            header = [name.strip() for name in next(rows, [])]
+            _check_columns(path, header)
+            places = [header.index(name) for name in _COLUMNS]
+            for row in filter(None, rows):  # a blank line is no row
+                try:
+                    numbers = [float(field) for field in row]
+                    if len(numbers) != len(header):
+                        raise ValueError
+                except ValueError:
+                    what = f"{','.join(row)!r} must be three numbers: {', '.join(header)}"
+                    raise FadewiseError(f"{path}, line {rows.line_num}: {what}") from None
+                values.append([numbers[place] for place in places])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FadewiseError(f"{path} cannot be read as CSV: {error}") from None
     table = np.array(values, dtype=np.float64).reshape(-1, 3)
     return _arranged(path, *table.T)
 
@@ -106,14 +111,12 @@ def _read_parquet(path: Path) -> NDArray[np.float64]:
         raise FadewiseError(
             f"{path} is parquet, which needs pyarrow: pip install 'fadewise[train]', or give a .csv or .npz file"
         ) from None
+    path.open("rb").close()  # so that a missing file is told as such
     try:
         table = pyarrow.parquet.read_table(path)
-    except pyarrow.ArrowInvalid as error:
-        raise FadewiseError(f"{path} cannot be read as parquet: {error}") from None
-    if sorted(table.column_names) != sorted(_COLUMNS):
-        raise FadewiseError(
-            f"{path} has the columns {', '.join(table.column_names)}; it must have {', '.join(_COLUMNS)}"
-        )
+    except (pyarrow.ArrowException, OSError) as error:
+        raise FadewiseError(f"{path} cannot be read as parquet: {str(error).splitlines()[0]}") from None
+    _check_columns(path, table.column_names)
     try:
         columns = [np.asarray(table[name].to_numpy(), dtype=np.float64) for name in _COLUMNS]
     except (ValueError, TypeError):
@@ -122,18 +125,20 @@ def _read_parquet(path: Path) -> NDArray[np.float64]:
 
 
 def _read_npz(path: Path) -> NDArray[np.float64]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            if "gains" not in arrays:
-                raise FadewiseError(f"{path} has no array named gains; it has {', '.join(arrays) or 'none'}")
-            gains = np.asarray(arrays["gains"], dtype=np.float64)
-    except (ValueError, TypeError, EOFError) as error:
-        if isinstance(error, FadewiseError):
-            raise
-        raise FadewiseError(f"{path} cannot be read as .npz: {error}") from None
+    arrays = read_arrays(path, ".npz")
+    if "gains" not in arrays:
+        raise FadewiseError(f"{path} has no array named gains; it has {', '.join(arrays) or 'none'}")
+    gains = arrays["gains"]
+    if gains.dtype.kind not in "fiu":
+        raise FadewiseError(f"{path} cannot be read as .npz: gains are {gains.dtype}; they must be real numbers")
     if gains.ndim != 2 or not gains.size:
         raise FadewiseError(f"{path}: gains have shape {gains.shape}; they must be (rounds, devices)")
-    return gains
+    return gains.astype(np.float64)
+
+
+def _check_columns(path: Path, names: list[str]) -> None:
+    if sorted(names) != sorted(_COLUMNS):
+        raise FadewiseError(f"{path} has the columns {', '.join(names)}; it must have {', '.join(_COLUMNS)}")
 
 
 def _arranged(
@@ -145,7 +150,9 @@ def _arranged(
     for name, column in (("round", rounds), ("device", devices)):
         wrong = np.flatnonzero(~((column >= 0) & (column == np.floor(column)) & (column < 2**31)))
         if len(wrong):
-            raise FadewiseError(f"{path}: {name} {column[wrong[0]]:g} in row {wrong[0]} must be a whole number from 0")
+            raise FadewiseError(
+                f"{path}: {name} {column[wrong[0]]:g} in data row {wrong[0] + 1} must be a whole number from 0"
+            )
     shape = (int(rounds.max()) + 1, int(devices.max()) + 1)
     if shape[0] * shape[1] > 4 * len(values) + 1000:  # mostly gaps: name one without making the whole table
         raise FadewiseError(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fadewise import checks
 from fadewise.checks import PerDevice
-from fadewise.errors import FadewiseError
+from fadewise.errors import SettingError
 from fadewise.link import Link
 from fadewise.minimiser import BLOCK, Minimiser, Scratch
 from fadewise.policies.base import Feedback, LocalPolicy
@@ -60,8 +60,11 @@ class Lyapunov(LocalPolicy[Backlog]):
         checks.whole("warm_start_rounds", self.warm_start_rounds, least=0)
         if self.data_shares is not None:
             shares = checks.per_device("data_shares", self.data_shares, above=0, most=1)
-            if isinstance(shares, np.ndarray) and len(shares) == self.population and abs(shares.sum() - 1) > 1e-6:
-                raise FadewiseError(f"data_shares add up to {shares.sum():.6g}; they must add up to 1")
+            # A device alone knows its own share only; of another length, `init` refuses them.
+            if not isinstance(shares, np.ndarray) or len(shares) == self.population:
+                total = float(np.broadcast_to(shares, self.population).sum())
+                if abs(total - 1) > 1e-6:
+                    raise SettingError("data_shares", f"add up to {total:.6g}; they must add up to 1")
             object.__setattr__(self, "data_shares", shares)
 
     @property

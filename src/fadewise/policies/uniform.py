@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadewise import checks
-from fadewise.errors import SettingError
+from fadewise.errors import NotAllowed
 from fadewise.link import Link
 from fadewise.policies.base import CentralPolicy, LocalPolicy
 from fadewise.randomness import Stream
@@ -109,6 +109,6 @@ def reachable_devices(gains: NDArray[np.float64]) -> NDArray[np.int64]:
 def _check(population: int, participants: float, airtime_weight: float | None) -> None:
     checks.whole("population", population, least=1)
     if not checks.number("participants", participants, above=0) <= population:
-        raise SettingError("participants", participants, f"at most the number of devices, {population}")
+        raise NotAllowed("participants", participants, f"at most the number of devices, {population}")
     if airtime_weight is not None:
         checks.number("airtime_weight", airtime_weight, above=0)

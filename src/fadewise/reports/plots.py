@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fadewise.errors import FadewiseError, SettingError
+from fadewise.errors import FadewiseError, NotAllowed
 from fadewise.planning import Plan
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -36,7 +36,7 @@ _LIMIT = "#b03a2e"
 def check_writable(path: Path) -> None:
     """Refuses a file that a figure cannot be written to."""
     if path.suffix not in FORMATS:
-        raise SettingError("the figure's file", str(path), "a name ending in " + ", ".join(FORMATS))
+        raise NotAllowed("the figure's file", str(path), "a name ending in " + ", ".join(FORMATS))
     folder = path.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
         raise FadewiseError(f"the figure cannot be written to {path}: {folder} is not a folder one can write to")
