@@ -35,7 +35,9 @@ def test_costs_are_their_definitions(sampling: fw.Poisson | fw.TopK, airtime_wei
     for played in fw.play_all(e):
         costs = ledger.enter(played)
         on = np.flatnonzero(played.gains > 0)
-        q, power, shares = (x[on] for x in (played.decision.probability, played.decision.power, e.policy.shares))
+        q, power, shares = (
+            x[on] for x in (played.decision.probability, played.decision.power, np.asarray(e.policy.shares))
+        )
         tau = link.payload_bits / (link.bandwidth_hz * np.log2(1 + played.gains[on] * power / link.noise_power))
         draw = played.draw
         if draw.population_inclusion is None:

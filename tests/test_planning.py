@@ -40,7 +40,7 @@ def test_worst_device_is_the_one_that_spends_most() -> None:
     e = config.load("paper/cifar10-het", {"rounds": 100})
     spent = np.zeros((100, 100))
     for played in fw.play_all(e):
-        spent[played.number] = played.decision.power * played.draw.population_inclusion
+        spent[played.number] = played.decision.power * np.asarray(played.draw.population_inclusion)
     device = spent.mean(axis=0).argmax()
     plan = fw.plan(e)
     assert plan.worst_power.value == pytest.approx(spent[:, device].mean())
@@ -80,7 +80,7 @@ def test_energy_is_reported_in_joules_where_the_link_is_in_watts() -> None:
     expected = []
     for played in fw.play_all(e):
         airtime_s = e.policy.link.airtime_s(played.gains, played.decision.power)
-        expected.append(float((played.decision.power * airtime_s * played.draw.population_inclusion).sum()))
+        expected.append(float((played.decision.power * airtime_s * np.asarray(played.draw.population_inclusion)).sum()))
     assert plan.as_dict()["energy_j"] == pytest.approx(np.mean(expected))
 
 

@@ -1,5 +1,7 @@
 """The root of u²·e^u = A against SciPy's Wright omega function."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy.special import wrightomega
@@ -8,7 +10,7 @@ from fadewise import root
 
 
 def oracle(log_a: np.ndarray) -> np.ndarray:
-    return 2 * wrightomega((log_a - np.log(4)) / 2)
+    return np.asarray(2 * wrightomega((log_a - np.log(4)) / 2))
 
 
 def test_of_log_equals_the_oracle_over_all_magnitudes() -> None:
@@ -22,7 +24,11 @@ def test_of_log_neither_overflows_nor_vanishes_at_the_ends_of_floats() -> None:
     assert np.isfinite(ends).all()
 
 
-FUNCTIONS = {"u": lambda u: u, "expm1": np.expm1, "q": lambda u: u / np.sqrt(u - np.expm1(-u))}
+FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "u": lambda u: u,
+    "expm1": np.expm1,
+    "q": lambda u: u / np.sqrt(u - np.expm1(-u)),
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -150,7 +150,7 @@ def test_mean_power_is_kept_in_the_long_run(kind: str) -> None:
     assert plan.settled_round is not None
     # In the first rounds more may be spent; over the second half no device may spend more than it has.
     ledger_rounds = list(fw.play_all(experiment))[3000:]
-    spent = np.mean([r.decision.power * r.draw.population_inclusion for r in ledger_rounds], axis=0)
+    spent = np.mean([r.decision.power * np.asarray(r.draw.population_inclusion) for r in ledger_rounds], axis=0)
     assert (spent / link().mean_power).max() < 1.1
 
 

@@ -14,12 +14,15 @@ def cost(power: Array, gains: Array, backlog: Array, link: fw.Link, policy: fw.L
     """c(P) = V·λ·ℓ/C(P) + Z·P, as printed."""
     with np.errstate(divide="ignore", over="ignore"):
         capacity = link.bandwidth_hz / np.log(2) * np.log1p(gains * power / link.noise_power)
-        return policy.penalty_weight * policy.airtime_weight * link.payload_bits / capacity + backlog * power
+        return np.asarray(
+            policy.penalty_weight * policy.airtime_weight * link.payload_bits / capacity + backlog * power
+        )
 
 
 def objective(q: Array, power: Array, gains: Array, backlog: Array, link: fw.Link, policy: fw.Lyapunov) -> Array:
     curvature = policy.population * np.square(policy.shares)
-    return policy.penalty_weight * curvature / q + q * cost(power, gains, backlog, link, policy)
+    per_probability = cost(power, gains, backlog, link, policy)
+    return np.asarray(policy.penalty_weight * curvature / q + q * per_probability)
 
 
 def brute_force(gains: Array, backlog: Array, link: fw.Link, policy: fw.Lyapunov) -> Array:

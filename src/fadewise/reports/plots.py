@@ -11,6 +11,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from fadewise.errors import FadewiseError, NotAllowed
 from fadewise.planning import Plan
@@ -30,6 +31,8 @@ _STYLE: Any = {
     "legend.frameon": False,
     "svg.hashsalt": "fadewise",  # the same figure is the same file
 }
+_POLICY_COLORS = ("#8a8f98", "#8a8f98", "#1f6f8b", "#d9822b")
+_POLICY_STYLES = ("o-", "x:", "o-", "s--")
 _LIMIT = "#b03a2e"
 
 
@@ -65,8 +68,26 @@ def of_plans(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Fig
         right.set(xlabel="participants a round", ylabel="airtime a round, s", xlim=(0, None), ylim=(0, None))
         right.margins(0.15)
         if any(labels):
-            left.legend(title=_heading(plans[0][0]))
+            left.legend(title=_heading(plans[0][0]), loc="lower left", ncols=3)
         figure.suptitle(title, fontsize=10, color="#30353b")
+    return figure
+
+
+def of_frontier(curves: Sequence[tuple[str, Sequence[float], Sequence[float]]]) -> Figure:
+    """What a round is worth against its airtime, a curve (name, airtimes, worths) for each policy."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6.8, 4.0), layout="constrained")
+        axes = figure.subplots()
+        for (name, airtime_s, worth), color, style in zip(curves, _POLICY_COLORS, _POLICY_STYLES, strict=False):
+            axes.plot(airtime_s, worth, style, color=color, linewidth=1.6, markersize=4.5, label=name)
+        axes.set(xscale="log", yscale="log", xlabel="airtime a round, s")
+        axes.set_ylabel("what a round is worth, in uniformly drawn participants")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.set_minor_formatter(NullFormatter())
+        axes.grid(which="minor", linewidth=0.3)
+        axes.legend(loc="upper left")
     return figure
 
 

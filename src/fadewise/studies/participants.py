@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def _against(estimate: Estimate, paper: float) -> str:
-    half = "" if estimate.ci is None else f" ±{(estimate.ci[1] - estimate.ci[0]) / 2:.2f}"
+    half = "" if estimate.ci is None else f" ±{(estimate.ci[1] - estimate.ci[0]) / 2:.1g}"
     return f"{estimate.value:.2f}{half} ({estimate.value / paper - 1:+.1%})"
 
 

@@ -1,0 +1,41 @@
+# Everything from a bare clone: `make demo` shows what fadewise does, `make test` checks it.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: demo test test-quick bench format clean
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable '.[plots]'
+	touch $@
+
+demo: $(INSTALLED)
+	for network in cifar10-hom cifar10-het femnist-hom femnist-het; do \
+		$(BIN)/fadewise plan paper/$$network && $(BIN)/fadewise plan paper/$$network-uniform || exit 1; \
+	done
+	$(BIN)/python -m fadewise.studies.participants
+	mkdir -p out
+	$(BIN)/fadewise plan paper/cifar10-het --sweep policy.penalty_weight=1,10,100,1000,10000 \
+		--rounds 20000 --plot out/power.svg
+	$(BIN)/python -m fadewise.studies.frontier --plot out/frontier.svg
+
+test: $(INSTALLED)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest --numprocesses auto
+
+test-quick: $(INSTALLED)
+	$(BIN)/pytest --numprocesses auto -m 'not slow'
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/decide.py
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf .venv out build dist
