@@ -58,7 +58,7 @@ def of_sweep(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Tab
         "settled": _settled,
         "y0": lambda plan: _value(plan.objective),
         "1/π": lambda plan: _value(plan.variance_factor),
-        "fallback": lambda plan: f"{plan.fallback_rate.value:.2g}",
+        "asked": lambda plan: f"{plan.fallback_rate.value:.2g}",
     }
     if all(plan.round_time_s.value == plan.airtime_s.value for _, plan in plans):
         del columns["round s"]
