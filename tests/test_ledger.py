@@ -74,10 +74,11 @@ def test_costs_are_what_draws_cost_on_average(access: fw.TDMA | fw.FDMA) -> None
         draw = e.sampling.draw(first.decision, Stream(7, t))
         times = e.access.times(e.policy.link, first.gains, draw)
         costs.append(Ledger(e.policy, e.access).enter(first._replace(draw=draw, times=times)))
-        realised.append((len(draw.devices), *times))
+        energy = float((draw.power * times.upload_s).sum())
+        realised.append((len(draw.devices), times.airtime_s, times.round_time_s, energy))
     means = np.mean(realised, axis=0)
     errors = np.std(realised, axis=0) / math.sqrt(len(realised))
-    for at, name in enumerate(("participants", "airtime_s", "round_time_s")):
+    for at, name in enumerate(("participants", "airtime_s", "round_time_s", "energy")):
         ours = np.array([getattr(c, name) for c in costs])
         assert abs(ours.mean() - means[at]) < 4 * errors[at]
         if name == "participants" or (name == "airtime_s" and access.adds_up):

@@ -18,10 +18,14 @@ Array = NDArray[np.float64]
 
 
 class Times(NamedTuple):
-    """How long a round takes: on the air, and in all. Simulated time of the network, never the wall's."""
+    """How long a round takes: on the air, and in all. Simulated time of the network, never the wall's.
+
+    upload_s: how long each participant sends.
+    """
 
     airtime_s: float
     round_time_s: float
+    upload_s: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +49,19 @@ class Access(ABC):
     def times(self, link: Link, gains: Array, draw: Draw) -> Times:
         """The round's times; `gains` are every device's."""
         if not len(draw.devices):
-            return Times(0.0, self.overhead_s)
+            return Times(0.0, self.overhead_s, np.empty(0))
         compute_s = checks.part(checks.sized("compute_s", self.compute_s, len(gains)), draw.devices)
-        airtime_s, last_s = self._airtime_and_last(link, gains[draw.devices], draw.power, compute_s)
-        return Times(airtime_s, self.overhead_s + last_s)
+        upload_s = self._upload_s(link, gains[draw.devices], draw.power)
+        airtime_s, last_s = self._airtime_and_last(upload_s, compute_s)
+        return Times(airtime_s, self.overhead_s + last_s, upload_s)
 
     @abstractmethod
-    def _airtime_and_last(self, link: Link, gains: Array, power: Array, compute_s: PerDevice) -> tuple[float, float]:
-        """How long the band is busy, and when the last update has arrived, for these participants."""
+    def _upload_s(self, link: Link, gains: Array, power: Array) -> Array:
+        """How long each of these participants sends."""
+
+    @abstractmethod
+    def _airtime_and_last(self, upload_s: Array, compute_s: PerDevice) -> tuple[float, float]:
+        """How long the band is busy, and when the last update has arrived."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +71,10 @@ class TDMA(Access):
     kind: ClassVar[str] = "tdma"
     adds_up: ClassVar[bool] = True
 
-    def _airtime_and_last(self, link: Link, gains: Array, power: Array, compute_s: PerDevice) -> tuple[float, float]:
-        upload_s = link.airtime_s(gains, power)
+    def _upload_s(self, link: Link, gains: Array, power: Array) -> Array:
+        return link.airtime_s(gains, power)
+
+    def _airtime_and_last(self, upload_s: Array, compute_s: PerDevice) -> tuple[float, float]:
         if not isinstance(compute_s, np.ndarray):
             airtime_s = float(upload_s.sum())
             return airtime_s, compute_s + airtime_s
@@ -81,8 +92,10 @@ class FDMA(Access):
     kind: ClassVar[str] = "fdma"
     adds_up: ClassVar[bool] = False
 
-    def _airtime_and_last(self, link: Link, gains: Array, power: Array, compute_s: PerDevice) -> tuple[float, float]:
-        upload_s = link.airtime_s(gains, power, share_of_band=1 / len(gains))
+    def _upload_s(self, link: Link, gains: Array, power: Array) -> Array:
+        return link.airtime_s(gains, power, share_of_band=1 / len(gains))
+
+    def _airtime_and_last(self, upload_s: Array, compute_s: PerDevice) -> tuple[float, float]:
         return float(upload_s.max()), float((compute_s + upload_s).max())
 
 

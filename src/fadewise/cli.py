@@ -98,6 +98,30 @@ def plan(
         console.print(f"Figure: {plot}", highlight=False)
 
 
+@app.command()
+def run(
+    source: Annotated[str, typer.Argument(metavar="PRESET_OR_FILE", help="A preset's name, or a TOML file.")],
+    set_: Set = None,
+    seeds: Annotated[str | None, typer.Option(metavar="A-B", help="A run for each seed, as in 0-4.")] = None,
+    workers: Annotated[
+        str, typer.Option(metavar="N|auto", help="Processes for each run; its bits do not depend on it.")
+    ] = "auto",
+    jobs: Annotated[str, typer.Option(metavar="N|auto", help="Runs at a time.")] = "auto",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The run's folder; with --seeds the folder of the runs' folders.")
+    ] = None,
+) -> None:
+    """Train. A run that was stopped goes on with the same command, and ends with the same bits."""
+    from fadewise.simulation import command
+
+    changes = dict(_assignment(text) for text in set_ or [])
+    _refuse_repeated([config.parse_assignment(text, "--set")[0] for text in set_ or []])
+    if seeds is not None and "seed" in changes:
+        raise FadewiseError("seed is given more than once on the command line; it must be given once")
+    seed_list = None if seeds is None else config.parse_seeds(seeds)
+    command.run(source, changes, seed_list, _count(workers, "--workers"), _count(jobs, "--jobs"), out)
+
+
 @presets.callback()
 def list_presets(context: typer.Context) -> None:
     """The names of all presets."""
@@ -111,6 +135,15 @@ def list_presets(context: typer.Context) -> None:
 def show(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
     """One preset, as a TOML file to copy."""
     print(config.preset_text(name), end="")
+
+
+def _count(text: str, option: str) -> int | None:
+    """A number of processes; None for "auto"."""
+    if text == "auto":
+        return None
+    if not (text.isdecimal() and 1 <= int(text) <= 4096):
+        raise FadewiseError(f"{option} is {text!r}; it must be a whole number from 1 to 4096, or auto")
+    return int(text)
 
 
 def _assignment(text: str) -> tuple[str, Any]:

@@ -13,7 +13,7 @@ import functools
 import math
 import tomllib
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -26,7 +26,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from fadewise.access import ACCESSES
 from fadewise.channels import CHANNELS, Channel
 from fadewise.checks import PerDevice
+from fadewise.data import DATASETS
+from fadewise.data.partitions import PARTITIONS, Partition
 from fadewise.errors import FadewiseError, SettingError, shown
+from fadewise.learning.models import MODELS
+from fadewise.learning.training import Training
 from fadewise.link import Link
 from fadewise.policies import POLICIES
 from fadewise.randomness import LARGEST_SEED
@@ -34,14 +38,17 @@ from fadewise.rounds import Experiment
 from fadewise.sampling import SAMPLINGS
 
 _STRICT = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
-_SUPPLIED = ("link", "population")
-"""Fields of parts that the experiment supplies: not settings."""
+_SUPPLIED = ("link", "population", "data", "model")
+"""Fields of parts that the experiment supplies, or that have tables of their own: not settings."""
 
 _PHYSICAL = ("_w", "_dbm", "_w_hz", "_dbm_hz")
 """Endings of the link's keys that are in physical units."""
 
 
-_KINDS: dict[str, type[Any]] = {**CHANNELS, **POLICIES, **SAMPLINGS, **ACCESSES}
+_INNER: dict[type[Any], dict[str, type[Any]]] = {Channel: CHANNELS, Partition: PARTITIONS}
+"""The parts that another part may hold, as a table in its table."""
+
+_KINDS: dict[str, type[Any]] = {**CHANNELS, **POLICIES, **SAMPLINGS, **ACCESSES, **DATASETS, **PARTITIONS, **MODELS}
 """Every part that a table can name."""
 
 
@@ -66,6 +73,9 @@ class _Settings(BaseModel):
     policy: dict[str, Any]
     sampling: dict[str, Any] = {"kind": "poisson"}
     access: dict[str, Any] = {"kind": "tdma"}
+    data: dict[str, Any] | None = None
+    model: dict[str, Any] = {"kind": "cnn"}
+    training: dict[str, Any] = {}
     rounds: int = 1000
     seed: int = 0
 
@@ -141,7 +151,7 @@ def with_settings(settings: Mapping[str, Any], changes: Mapping[str, Any], path:
     for key, value in sorted(changes.items(), key=lambda change: not change[0].endswith("kind")):
         table, *rest = key.split(".", 1)
         if key == "kind" and isinstance(value, str) and value in _KINDS:
-            known = _settings_of(_KINDS[value])
+            known = settings_of(_KINDS[value])
             result = {name: kept for name, kept in result.items() if name in known}
         if not rest:
             result[table] = value
@@ -166,8 +176,24 @@ def experiment(settings: Mapping[str, Any], source: str) -> Experiment:
     with _named(source, "sampling"):
         sampling.check(devices)
     access = build(ACCESSES, top.access, "access")
+    training = _training(top, build, source)
     with _named(source, ""):
-        return Experiment(devices, channel, policy, sampling, access, top.rounds, top.seed)
+        return Experiment(devices, channel, policy, sampling, access, top.rounds, top.seed, training)
+
+
+def _training(top: _Settings, build: Callable[..., Any], source: str) -> Training | None:
+    """What is trained, or None where there are no data: a schedule alone."""
+    if top.data is None:
+        for table in ("model", "training"):
+            if table in top.model_fields_set:
+                raise FadewiseError(f"{source}: {table} is given, but data is missing; training needs a [data] table")
+        return None
+    data = build(DATASETS, top.data, "data")
+    model = build(MODELS, top.model, "model")
+    checked = _checked(_schema(Training), top.training, source, "training")
+    arguments = {name: getattr(checked, name) for name in checked.model_fields_set}
+    with _named(source, "training"):
+        return Training(data, model, **arguments)
 
 
 def load(source: str, changes: Mapping[str, Any] | None = None) -> Experiment:
@@ -190,12 +216,12 @@ def _part(kinds: Mapping[str, type[Any]], table: Mapping[str, Any], path: str, *
     values = {key: value for key, value in table.items() if key != "kind"}
     checked = _checked(_schema(part), values, source, path, of=f"{path} {kind}")
     arguments: dict[str, Any] = {}
-    for name, annotation in _settings_of(part).items():
+    for name, annotation in settings_of(part).items():
         value = getattr(checked, name)
         if name not in checked.model_fields_set:
             continue
-        if _holds_channel(annotation):
-            value = _part(CHANNELS, value, f"{path}.{name}", **context)
+        if (kinds_within := _held_kinds(annotation)) is not None:
+            value = _part(kinds_within, value, f"{path}.{name}", **context)
         elif _per_device(annotation):
             value = _spread(value, devices, source, f"{path}.{name}")
         arguments[name] = value
@@ -232,7 +258,7 @@ def _link(table: Mapping[str, Any], devices: int, source: str) -> Link:
         return (Link.physical if physical else Link)(**arguments)
 
 
-def _settings_of(part: type[Any]) -> dict[str, Any]:
+def settings_of(part: type[Any]) -> dict[str, Any]:
     """The settings of a part, by name, with their types."""
     hints = typing.get_type_hints(part)
     return {field.name: hints[field.name] for field in dataclasses.fields(part) if field.name not in _SUPPLIED}
@@ -246,12 +272,12 @@ def _schema(part: type[Any]) -> type[BaseModel]:
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
     fields: dict[str, Any] = {}
-    for name, annotation in _settings_of(part).items():
-        if _holds_channel(annotation):
+    for name, annotation in settings_of(part).items():
+        if _held_kinds(annotation) is not None:
             annotation = dict[str, Any]
         elif _per_device(annotation):
             annotation = _PerDevice
-        elif annotation == str | Path:
+        elif annotation in (str | Path, str | Path | None):
             annotation = str
         fields[name] = (annotation, ... if name in required else None)
     return create_model(part.__name__, __config__=_STRICT, **fields)
@@ -261,9 +287,14 @@ def _per_device(annotation: Any) -> bool:
     return annotation in (PerDevice, PerDevice | None)
 
 
-def _holds_channel(annotation: Any) -> bool:
+def _held_kinds(annotation: Any) -> dict[str, type[Any]] | None:
+    """The parts that a field may hold as a table of its own, or None where it holds none."""
     origin = typing.get_origin(annotation) or annotation
-    return isinstance(origin, type) and issubclass(origin, Channel)
+    if isinstance(origin, type):
+        for base, kinds in _INNER.items():
+            if issubclass(origin, base):
+                return kinds
+    return None
 
 
 def _spread(value: float | list[float] | list[_Group], devices: int, source: str, path: str) -> PerDevice:

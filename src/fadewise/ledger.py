@@ -20,13 +20,13 @@ Array = NDArray[np.float64]
 class Costs(NamedTuple):
     """One round's costs.
 
-    Where the inclusion probabilities π are known, participants, power and energy are expectations over
-    the draw given the round's decisions, and so is airtime where airtimes add up: the draw's own noise
-    does not enter. The fallback is included in all of them.
+    Where the inclusion probabilities π are known, participants and power are expectations over
+    the draw given the round's decisions, and so are airtime and energy where airtimes add up: the draw's
+    own noise does not enter. The fallback is included in all of them.
 
     power: Σ P·π/N, the transmit power averaged over devices.
     power_ratio: the same with each device's power over its own limit, P·π/P̄.
-    energy: Σ π·P·airtime, in joules if the link is in watts.
+    energy: Σ π·P·airtime, in joules if the link is in watts; where airtimes do not add up, of those who sent.
     objective: the paper's y0 = Σ [1/(N·q) + λ·q·ℓ/C] (Σ [N·w²/q + ...] for shares w); NaN without a λ.
     variance_factor: the mean of 1/π over reachable devices; NaN for a biased draw.
     """
@@ -72,18 +72,20 @@ class Ledger:
                 block, round.gains[block], decision.probability[block], decision.power[block], inclusion[block]
             )
         sums = _Sums(*total.tolist())
-        airtime_s, round_time_s = round.times
+        airtime_s, round_time_s, upload_s = round.times
+        energy = float(np.add.reduce(draw.power * upload_s))
         if self._access.adds_up and not biased:
             # The draw's luck in this round: by how much what is on the air is more than expected.
             luck_s = airtime_s - sums.airtime_s
             airtime_s, round_time_s = airtime_s - luck_s, round_time_s - luck_s
+            energy = sums.energy
         return Costs(
             participants=sums.inclusion,
             airtime_s=airtime_s,
             round_time_s=round_time_s,
             power=sums.power / len(self.spent),
             power_ratio=sums.power_ratio / len(self.spent),
-            energy=sums.energy,
+            energy=energy,
             objective=sums.curvature_over_q + self._airtime_weight * sums.wanted_airtime_s,
             variance_factor=math.nan if biased else sums.one_over_inclusion / max(sums.reachable, 1),
             fallback=float(draw.fallback),

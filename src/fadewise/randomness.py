@@ -2,8 +2,9 @@
 
 The address is (seed, purpose, round, device). Under it lies the counter-based generator Philox 4x64:
 seed and purpose are its key, round and device its counter, and device n owns word n of its round's
-stream. So round 700 can be replayed alone, a device alone draws what it would draw among a million,
-two policies compared under one seed see the same channels, and nothing needs saving.
+stream (and a page of its own, where it needs more than one word). So round 700 can be replayed alone, a
+device alone draws what it would draw among a million, two policies compared under one seed see the same
+channels, and nothing needs saving.
 """
 
 from __future__ import annotations
@@ -31,13 +32,21 @@ class Stream(NamedTuple):
     def uniforms(self, purpose: str, count: int) -> NDArray[np.float64]:
         """`count` numbers uniform on [0, 1), one a device. Another purpose, other numbers."""
         block, skip = divmod(self.first_device, _WORDS_PER_BLOCK)
-        generator = np.random.Generator(
+        generator = self._generator(purpose, block, 0)
+        return generator.random(skip + count)[skip:] if skip else generator.random(count)
+
+    def uniforms_of(self, device: int, purpose: str, count: int) -> NDArray[np.float64]:
+        """`count` numbers uniform on [0, 1) for one device that needs many in a round."""
+        return self._generator(purpose, 0, device + 1).random(count)
+
+    def _generator(self, purpose: str, block: int, page: int) -> np.random.Generator:
+        """Page 0 of a round has a word for each device, page n + 1 is device n's own."""
+        return np.random.Generator(
             np.random.Philox(
                 key=np.array((self.seed, _key(purpose)), np.uint64),
-                counter=np.array((block, self.round, 0, 0), np.uint64),
+                counter=np.array((block, self.round, page, 0), np.uint64),
             )
         )
-        return generator.random(skip + count)[skip:] if skip else generator.random(count)
 
 
 def stream(seed: int, round: int, first_device: int = 0) -> Stream:

@@ -1,11 +1,11 @@
-"""The loop: channel → policy → draw → airtime → feedback. The only place where these parts meet."""
+"""The loop: channel → policy → draw → airtime → training → feedback. The only place where these parts meet."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,19 @@ from fadewise.policies import CentralPolicy, Feedback, Policy
 from fadewise.randomness import LARGEST_SEED, Stream
 from fadewise.sampling import Decision, Draw, Poisson, Sampling
 
+if TYPE_CHECKING:
+    from fadewise.learning.training import Training
+
 _BEFORE_THE_START = 2**63
 """Rounds from this address on are those that a warm start has seen; no run comes that far."""
 
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Everything that determines a schedule: the parts, how many devices and rounds, and the seed."""
+    """Everything that determines a run: the parts, how many devices and rounds, and the seed.
+
+    training: what the participants train; without it the experiment is a schedule alone.
+    """
 
     devices: int
     channel: Channel[Any]
@@ -33,6 +39,7 @@ class Experiment:
     access: Access = TDMA()
     rounds: int = 1000
     seed: int = 0
+    training: Training | None = None
 
     def __post_init__(self) -> None:
         self.checked_devices(self.devices)
@@ -91,15 +98,25 @@ def begin(experiment: Experiment, seed: int | None = None) -> States:
     return States(channel.init(experiment.devices, Stream(seed, 0)), policy_state)
 
 
-def play(experiment: Experiment, states: States, number: int, seed: int | None = None) -> tuple[Round, States]:
+Trainer = Callable[[Round], Feedback]
+"""Trains a round's participants and says how it went."""
+
+
+def play(
+    experiment: Experiment,
+    states: States,
+    number: int,
+    seed: int | None = None,
+    train: Trainer = lambda played: Feedback(played.draw),
+) -> tuple[Round, States]:
     """One round, from the states before it to those after it."""
     policy = experiment.policy
     stream = Stream(experiment.seed if seed is None else seed, number)
     gains, channel_state = experiment.channel.step(states.channel, experiment.devices, stream)
     decision, draw, policy_state = policy.select(states.policy, gains, stream, experiment.sampling)
     times = experiment.access.times(policy.link, gains, draw)
-    policy_state = policy.observe(policy_state, Feedback(draw))
     played = Round(number, gains, decision, draw, times, _excluded_share(gains, decision))
+    policy_state = policy.observe(policy_state, train(played))
     return played, States(channel_state, policy_state)
 
 

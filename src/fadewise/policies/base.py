@@ -17,9 +17,15 @@ State = TypeVar("State", bound=tuple[Any, ...])
 
 
 class Feedback(NamedTuple):
-    """What a round told: who sent, and who had to be asked (`draw.asked`)."""
+    """What a round told: who sent and who had to be asked (`draw.asked`), and how their training went.
+
+    losses: the mean training loss of each of `draw.devices`; None where nothing was trained.
+    update_norms: the Euclidean norm of each one's update; None where nothing was trained.
+    """
 
     draw: Draw
+    losses: NDArray[np.float64] | None = None
+    update_norms: NDArray[np.float64] | None = None
 
 
 class Policy(ABC, Generic[State]):

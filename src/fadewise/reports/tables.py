@@ -1,9 +1,10 @@
-"""Plans as tables for the terminal."""
+"""Plans and runs as tables for the terminal."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -66,6 +67,27 @@ def of_sweep(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Tab
         table.add_column(heading, justify="right", no_wrap=True)
     for variant, plan in plans:
         table.add_row(*(str(variant[key]) for key in keys), *(cell(plan) for cell in columns.values()))
+    return table
+
+
+def of_runs(runs: Sequence[tuple[Path, Mapping[str, Any] | None]]) -> Table:
+    """Runs by their folders and summaries, a line each; one that has not ended has no summary."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("run", overflow="fold")
+    for heading in ("rounds", "accuracy", "loss", "airtime s", "mean power"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for path, summary in runs:
+        if summary is None:
+            table.add_row(str(path), "not ended")
+        else:
+            table.add_row(
+                str(path),
+                str(summary["rounds"]),
+                f"{summary['accuracy']:.4f}",
+                f"{summary['loss']:.4f}",
+                f"{summary['airtime_s']:.1f}",
+                f"{summary['mean_power']:.3g}",
+            )
     return table
 
 

@@ -1,0 +1,100 @@
+"""One run into its folder, on one rank or many: begin or go on, play every round, leave a summary."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from fadewise.errors import FadewiseError
+from fadewise.learning.memory import keep_freed_memory
+from fadewise.manifest import manifest
+from fadewise.rounds import Experiment
+from fadewise.simulation.engine import Simulation, one_thread
+from fadewise.simulation.environment import environment
+from fadewise.simulation.folder import RunFolder
+from fadewise.simulation.progress import Hearer, Progress
+from fadewise.simulation.ranks import Ranks
+from fadewise.simulation.records import Record
+
+_BETWEEN_CHECKPOINTS_S = 1.0
+_CHECKPOINTS_SHARE = 0.01
+"""Checkpoints are at least a second apart, and so far that writing them takes a hundredth of the time."""
+
+
+def run(experiment: Experiment, path: Path, ranks: Ranks, hearer: Hearer) -> None:
+    """Makes the run of an experiment in a folder, or goes on with it. On every rank."""
+    keep_freed_memory()
+    folder = RunFolder(path) if ranks.first else None
+    try:
+        with one_thread():
+            _run(experiment, folder, ranks, hearer)
+    finally:
+        if folder is not None:
+            folder.close()
+
+
+def _run(experiment: Experiment, folder: RunFolder | None, ranks: Ranks, hearer: Hearer) -> None:
+    if folder is not None:
+        for sentence in folder.claim(manifest(experiment), environment(ranks.size)):
+            hearer.say(sentence)
+    simulation = Simulation(experiment, ranks)
+    _begin(simulation, folder, hearer)
+    saved_at, save_s = time.monotonic(), 0.0
+    for record in simulation.rounds():
+        if folder is None:
+            continue
+        folder.write_round(record.line(), _timing(simulation, record.round))
+        hearer.progress(_progress(experiment, record))
+        since_s = time.monotonic() - saved_at
+        if simulation.done or since_s > max(_BETWEEN_CHECKPOINTS_S, save_s / _CHECKPOINTS_SHARE):
+            began = time.monotonic()
+            folder.save(simulation.memory)
+            saved_at = time.monotonic()
+            save_s = saved_at - began
+    if folder is not None:
+        folder.finish(_summary(simulation, folder.last_record()))
+
+
+def _begin(simulation: Simulation, folder: RunFolder | None, hearer: Hearer) -> None:
+    """Every rank at the last checkpoint, or at round 0."""
+    memory = None
+    if folder is not None:
+        checkpoint, said = folder.last_checkpoint(simulation.memory)
+        for sentence in said:
+            hearer.say(sentence)
+        if checkpoint is not None:
+            memory = checkpoint.memory
+            played, wanted = int(memory.round), simulation.experiment.rounds
+            if played > wanted:
+                raise FadewiseError(
+                    f"{folder.path} holds {played} rounds already; rounds is {wanted}, it must be at least {played}"
+                )
+            hearer.say(f"all {wanted} rounds are there" if played == wanted else f"going on with round {played}")
+        folder.go_on_from(checkpoint)
+    memory = simulation.ranks.from_first(memory)
+    if memory is not None:
+        simulation.resume(memory)
+
+
+def _progress(experiment: Experiment, record: Record) -> Progress:
+    return Progress(record.round + 1, experiment.rounds, record.accuracy, record.total_airtime_s)
+
+
+def _timing(simulation: Simulation, number: int) -> str:
+    times = {name: round(value, 6) for name, value in simulation.walltime._asdict().items()}
+    return json.dumps({"round": number, **times})
+
+
+def _summary(simulation: Simulation, last: Record) -> dict[str, Any]:
+    return {
+        "rounds": last.round + 1,
+        "parameters": simulation.learner.parameters,
+        "accuracy": last.accuracy,
+        "loss": last.loss,
+        "airtime_s": last.total_airtime_s,
+        "round_time_s": last.total_round_time_s,
+        "energy": last.total_energy,
+        "mean_power": last.mean_power,
+    }
