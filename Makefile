@@ -8,7 +8,7 @@ INSTALLED := .venv/installed
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable '.[plots]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable '.[plots,train]'
 	touch $@
 
 demo: $(INSTALLED)

@@ -12,7 +12,7 @@ import fadewise as fw
 from fadewise import config
 from fadewise.errors import FadewiseError
 
-TOP = "devices, link, channel, policy, sampling, access, rounds, seed"
+TOP = "devices, link, channel, policy, sampling, access, data, model, training, rounds, seed"
 LINK = "bandwidth_hz, payload_bits, peak_power, mean_power, noise_power"
 PHYSICAL_LINK = (
     "bandwidth_hz, payload_bits, peak_power_w, peak_power_dbm, mean_power_w, mean_power_dbm, "
@@ -72,7 +72,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"devices": 10**10}, "devices is 10000000000; it must be a whole number at least 1 and at most 1000000000"),
     ({"devices": 1.5}, "devices is 1.5; it must be a whole number"),
     ({"devices": "100"}, "devices is '100'; it must be a whole number"),
-    ({"devices": True}, "devices is True; it must be a whole number"),
+    ({"devices": True}, "devices is true; it must be a whole number"),
     ({"devices": [1]}, "devices is [1]; it must be a whole number"),
     ({"rounds": 0}, "rounds is 0; it must be a whole number at least 1 and at most 1000000000"),
     ({"rounds": -3}, "rounds is -3; it must be a whole number at least 1 and at most 1000000000"),
@@ -152,7 +152,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"channel.inner": 3}, "channel.inner is 3; it must be a table"),
     ({"channel.inner": {}}, "channel.inner.kind is missing; it must be one of bounded, rayleigh, switched, trace"),
-    ({"channel.inner.kind": "bounded"}, "channel.inner.inner is missing"),
+    ({"channel.inner.kind": "bounded"}, "channel.inner.inner is missing; it must be a table"),
     ({"channel.inner.mean_gain": 0.0}, "channel.inner.mean_gain is 0.0; it must be a number above 0"),
     ({"channel.inner.mean_gain": [1.0, 2.0]}, "channel.inner.mean_gain has values for 2 devices; there are 4"),
     (
@@ -164,7 +164,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"channel.kind": "switched", "channel.mean_rounds_on": 0.5},
         "channel.mean_rounds_on is 0.5; it must be a number at least 1",
     ),
-    ({"channel.kind": "trace"}, "channel.path is missing"),
+    ({"channel.kind": "trace"}, "channel.path is missing; it must be text"),
     ({"channel.kind": "trace", "channel.path": 3}, "channel.path is 3; it must be text"),
     (
         {"channel.kind": "trace", "channel.path": "gains.txt"},
@@ -185,17 +185,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"policy.population": 4}, f"policy.population is not a setting of policy lyapunov; allowed: {LYAPUNOV}"),
     ({"policy.airtime_weight": 0.0}, "policy.airtime_weight is 0.0; it must be a number above 0"),
-    ({"policy.airtime_weight": "loud"}, "policy.airtime_weight is 'loud'; it must be a number"),
+    ({"policy.airtime_weight": "loud"}, "policy.airtime_weight is 'loud'; it must be a number above 0"),
     ({"policy.penalty_weight": -1.0}, "policy.penalty_weight is -1.0; it must be a number above 0"),
     ({"policy.variant": "exakt"}, "policy.variant is 'exakt'; it must be one of exact, published"),
-    ({"policy.warm_start_rounds": -1}, "policy.warm_start_rounds is -1; it must be a whole number at least 0"),
+    (
+        {"policy.warm_start_rounds": -1},
+        "policy.warm_start_rounds is -1; it must be a whole number at least 0 and at most 100000",
+    ),
     ({"policy.warm_start_rounds": 1.5}, "policy.warm_start_rounds is 1.5; it must be a whole number"),
     ({"policy.data_shares": [0.5, 0.5]}, "policy.data_shares has values for 2 devices; there are 4"),
     (
         {"policy.data_shares": [0.0, 0.5, 0.25, 0.25]},
         "policy.data_shares of device 0 is 0.0; it must be a number above 0 and at most 1",
     ),
-    ({"policy.kind": "uniform"}, "policy.participants is missing"),
+    ({"policy.kind": "uniform"}, "policy.participants is missing; it must be a number"),
     (UNIFORM | {"policy.participants": 0.0}, "policy.participants is 0.0; it must be a number above 0"),
     (
         UNIFORM | {"policy.participants": 5.0},
@@ -229,7 +232,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"access.kind": "cdma"}, "access.kind is 'cdma'; it must be one of fdma, tdma; did you mean tdma?"),
     ({"access.overhead_s": -1.0}, "access.overhead_s is -1.0; it must be a number at least 0"),
-    ({"access.overhead_s": [1.0]}, "access.overhead_s is [1.0]; it must be a number"),
+    ({"access.overhead_s": [1.0]}, "access.overhead_s is [1.0]; it must be a number at least 0"),
     (
         {"access.compute_s": [1.0, 1.0, 1.0, -1.0]},
         "access.compute_s of device 3 is -1.0; it must be a number at least 0",
@@ -275,16 +278,16 @@ def test_a_wrong_physical_link_gets_one_sentence(changes: dict[str, Any], said: 
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("devices", "devices is missing"),
-        ("link", "link is missing"),
-        ("channel", "channel is missing"),
-        ("policy", "policy is missing"),
-        ("link.bandwidth_hz", "link.bandwidth_hz is missing"),
-        ("link.payload_bits", "link.payload_bits is missing"),
+        ("devices", "devices is missing; it must be a whole number"),
+        ("link", "link is missing; it must be a table"),
+        ("channel", "channel is missing; it must be a table"),
+        ("policy", "policy is missing; it must be a table"),
+        ("link.bandwidth_hz", "link.bandwidth_hz is missing; it must be a number"),
+        ("link.payload_bits", "link.payload_bits is missing; it must be a number"),
         ("channel.kind", "channel.kind is missing; it must be one of bounded, rayleigh, switched, trace"),
-        ("channel.inner", "channel.inner is missing"),
+        ("channel.inner", "channel.inner is missing; it must be a table"),
         ("policy.kind", "policy.kind is missing; it must be one of lyapunov, uniform, uniform-poisson"),
-        ("policy.airtime_weight", "policy.airtime_weight is missing"),
+        ("policy.airtime_weight", "policy.airtime_weight is missing; it must be a number"),
         ("sampling.kind", "sampling.kind is missing; it must be one of fixed, poisson, systematic, top-k"),
         ("access.kind", "access.kind is missing; it must be one of fdma, tdma"),
     ],
@@ -388,7 +391,7 @@ def test_a_file_is_named_in_what_is_said_of_it(tmp_path: Path) -> None:
 
 def test_a_trace_is_looked_for_beside_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(tmp_path / "gains.npz", gains=np.ones((2, 100)))
-    text = config.preset_text("paper/cifar10-hom").split("[channel]")[0]
+    text = config.preset_text("paper/cifar10-hom").split("[channel]")[0].replace("rounds = 3000", "rounds = 2")
     (tmp_path / "net.toml").write_text(
         text.replace("[link", '[channel]\nkind = "bounded"\ninner = {kind = "trace", path = "gains.npz"}\n[link')
         + '[policy]\nkind = "lyapunov"\nairtime_weight = 1.0\n'
@@ -582,7 +585,7 @@ def test_a_sweep(text: str, key: str, values: list[object]) -> None:
 
 @pytest.mark.parametrize("text", ["policy.variant", "a=", "=1,2", "a=,", "a=nan", "a=1,nan"])
 def test_a_sweep_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(FadewiseError, match=r"^--sweep .* must be key=v"):
+    with pytest.raises(FadewiseError, match=r"^--sweep .* (must be key=v|has nan among its values)"):
         config.parse_sweep(text)
 
 

@@ -8,6 +8,7 @@ import pytest
 import fadewise as fw
 from fadewise.ledger import Costs, Ledger
 from fadewise.randomness import Stream
+from fadewise.sampling import drawn
 
 DEVICES = 40
 
@@ -104,3 +105,33 @@ def test_a_policy_without_lambda_has_no_objective() -> None:
     (played,) = fw.play_all(fw.Experiment(10, fw.Rayleigh(1.0), policy, rounds=1))
     assert math.isnan(Ledger(policy, fw.TDMA()).enter(played).objective)
     assert len(Costs._fields) == 10
+
+
+def test_energy_with_shared_bands_is_that_of_the_draws() -> None:
+    """Under FDMA each of those who send is on the air with its own share of the band, and spends as long as it is."""
+    e = experiment(fw.Poisson(), 3.0, fw.FDMA())
+    link, ledger, energies = e.policy.link, Ledger(e.policy, e.access), []
+    for played in fw.play_all(e):
+        draw, gains = played.draw, played.gains
+        k = max(len(draw.devices), 1)
+        rate = link.bandwidth_hz / k * np.log2(1 + k * gains[draw.devices] * draw.power / link.noise_power)
+        expected = float((draw.power * link.payload_bits / rate).sum())
+        assert ledger.enter(played).energy == pytest.approx(expected)
+        energies.append(expected)
+    assert np.mean(energies) > 0
+
+
+def test_a_device_without_a_chance_is_infinite_and_nobody_at_all_is_no_number() -> None:
+    policy = fw.Uniform(fw.Link(22e6, 1e6), 3, participants=1, airtime_weight=1.0)
+    (played,) = fw.play_all(fw.Experiment(3, fw.Rayleigh(1.0), policy, rounds=1))
+    nobody = np.zeros(3)
+    none_wanted = played._replace(
+        decision=played.decision._replace(probability=nobody, power=nobody),
+        draw=drawn(played.decision, np.empty(0, np.int64), nobody),
+    )
+    costs = Ledger(policy, fw.TDMA()).enter(none_wanted)
+    assert costs.variance_factor == costs.objective == math.inf
+    assert costs.participants == costs.power == 0
+    costs = Ledger(policy, fw.TDMA()).enter(none_wanted._replace(gains=nobody))
+    assert math.isnan(costs.variance_factor)
+    assert math.isnan(costs.objective)

@@ -98,7 +98,7 @@ def test_limits_for_other_devices_are_refused(name: str) -> None:
         ({"bandwidth_hz": "22e6"}, "bandwidth_hz is '22e6'; it must be a number above 0"),
         ({"bandwidth_hz": None}, "bandwidth_hz is None; it must be a number above 0"),
         ({"payload_bits": -1.5}, "payload_bits is -1.5; it must be a number above 0"),
-        ({"payload_bits": True}, "payload_bits is True; it must be a number above 0"),
+        ({"payload_bits": True}, "payload_bits is true; it must be a number above 0"),
         ({"noise_power": float("nan")}, "noise_power is nan; it must be a number above 0"),
         ({"noise_power": np.float64(0.0)}, "noise_power is 0.0; it must be a number above 0"),
         ({"peak_power": 0.0}, "peak_power is 0.0; it must be a number above 0"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fadewise as fw
-from fadewise import config
+from fadewise import config, statistics
 from fadewise.planning import settled_round
 
 
@@ -14,6 +14,7 @@ def test_settled_round_is_the_first_after_which_it_stays() -> None:
     assert settled_round(np.array([3, 1.2, 1.04, 1.06, 1.05, 1.0])) == 4
     assert settled_round(np.array([1.0, 0.9])) == 0
     assert settled_round(np.array([1.0, 1.2])) is None
+    assert settled_round(np.array([1.0, np.nan])) is None
 
 
 def test_plan_is_the_same_for_the_same_seeds() -> None:
@@ -36,22 +37,66 @@ def test_seeds_are_averaged_and_their_interval_covers_both() -> None:
         assert estimate.ci == pytest.approx((np.mean(values) - half, np.mean(values) + half))
 
 
-def test_worst_device_is_the_one_that_spends_most() -> None:
-    e = config.load("paper/cifar10-het", {"rounds": 100})
+def test_worst_device_is_the_one_that_spends_most_of_its_limit() -> None:
+    """Devices 0 to 19 may spend ten times what the others may, and spend less of it."""
+    limits = np.where(np.arange(100) < 20, 10.0, 1.0)
+    e = config.load("paper/cifar10-het", {"rounds": 100, "link.mean_power": limits.tolist()})
     spent = np.zeros((100, 100))
     for played in fw.play_all(e):
         spent[played.number] = played.decision.power * np.asarray(played.draw.population_inclusion)
-    device = spent.mean(axis=0).argmax()
+    device = (spent.mean(axis=0) / limits).argmax()
+    assert device != spent.mean(axis=0).argmax()
     plan = fw.plan(e)
     assert plan.worst_power.value == pytest.approx(spent[:, device].mean())
-    batches = spent[:, device].reshape(20, 5).mean(axis=1)
-    half = 2.093 * batches.std(ddof=1) / math.sqrt(20)
-    assert plan.worst_power.ci == pytest.approx((batches.mean() - half, batches.mean() + half))
+    assert plan.worst_power_ratio.value == pytest.approx((spent.mean(axis=0) / limits).max())
+
+
+def test_worst_device_has_the_interval_of_its_own_batches() -> None:
+    e = config.load("paper/cifar10-het-uniform", {"rounds": 1000, "devices": 3, "policy.participants": 1.5,
+                                                  "channel.inner.mean_gain": 2.0})  # fmt: skip
+    spent = np.array([r.decision.power * np.asarray(r.draw.population_inclusion) for r in fw.play_all(e)])
+    plan = fw.plan(e)
+    expected = statistics.of_rounds(spent[None, :, spent.mean(axis=0).argmax()])
+    assert plan.worst_power.ci == pytest.approx(expected.ci)
+    several = fw.plan(e, [0, 1, 2]).worst_power
+    assert several.ci is not None
+
+
+def test_rounds_without_anybody_in_reach_are_left_out_of_averages() -> None:
+    link = fw.Link(22e6, 1e6)
+    e = fw.Experiment(
+        2, fw.Switched(fw.Rayleigh(1.0), mean_rounds_on=2, mean_rounds_off=2), fw.Uniform(link, 2, 1.0), rounds=200
+    )
+    costs = [max(int(np.count_nonzero(r.gains)), 0) for r in fw.play_all(e)]
+    assert 0 in costs
+    # One of k devices in reach is drawn: the mean of 1/π is k.
+    assert fw.plan(e).variance_factor.value == pytest.approx(np.mean([k for k in costs if k]))
+
+
+def test_too_few_participants_are_no_bargain() -> None:
+    """For M < 1 some rounds have nobody: nothing that is estimated holds those devices' part."""
+    plan = fw.plan(config.load("paper/cifar10-hom-uniform", {"rounds": 40, "policy.participants": 0.25}))
+    assert plan.variance_factor.value == plan.objective.value == math.inf
+    assert plan.as_dict()["variance_factor"] is None
+
+
+@pytest.mark.parametrize("seeds", [[], [-1], [0, 0], [0.5]])
+def test_seeds_that_are_none_are_refused(seeds: list[int]) -> None:
+    with pytest.raises(fw.FadewiseError, match="seed"):
+        fw.plan(config.load("paper/cifar10-hom", {"rounds": 5}), seeds)
+
+
+def test_what_this_machine_cannot_hold_is_refused_by_name() -> None:
+    with pytest.raises(fw.FadewiseError, match=r"^rounds = 1000000000 with 100 seeds needs about"):
+        fw.plan(config.load("paper/cifar10-hom", {"rounds": 10**9}), range(100))
+    link = fw.Link(22e6, 1e6)
+    with pytest.raises(fw.FadewiseError, match=r"^warm_start_rounds = 100000 with devices = 100000000 needs about"):
+        fw.Experiment(10**8, fw.Rayleigh(1.0), fw.Lyapunov(link, 10**8, 1.0, warm_start_rounds=100_000))
 
 
 @pytest.mark.parametrize("access", ["tdma", "fdma"])
 def test_json_has_the_promised_names_and_no_nan(access: str) -> None:
-    e = config.load("paper/cifar10-het-uniform", {"rounds": 60, "access.kind": access, "policy.airtime_weight": 3.0})
+    e = config.load("paper/cifar10-het-uniform", {"rounds": 1000, "access.kind": access, "policy.airtime_weight": 3.0})
     result = fw.plan(e).as_dict()
     for name in (
         "mean_participants",

@@ -144,3 +144,8 @@ def test_a_half_written_file_from_a_crash_is_no_obstacle(tmp_path: Path) -> None
     (tmp_path / "state.part").write_bytes(b"half")
     save_state(path, state(5))
     assert as_bytes(load_state(path, state(5))) == as_bytes(state(5))
+
+
+def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(FadewiseError, match=r"^the state cannot be saved to .*: No such file or directory$"):
+        save_state(tmp_path / "none" / "state", Backlog(np.zeros(3)))

@@ -33,9 +33,12 @@ def test_intervals_over_samples_cover_the_mean_in_95_of_100_cases(size: int) -> 
 
 
 def test_intervals_over_one_seeds_rounds_cover_the_mean_in_95_of_100_cases() -> None:
-    rounds = np.random.default_rng(0).normal(3.0, 2.0, (REPETITIONS, 1, 210))
-    share = np.mean([covers(statistics.of_rounds(series), 3.0) for series in rounds])
-    assert share == pytest.approx(0.95, abs=TOLERANCE)
+    rounds = np.random.default_rng(0).normal(3.0, 2.0, (REPETITIONS, 1, 1010))
+    estimates = [statistics.of_rounds(series) for series in rounds]
+    shown = [estimate for estimate in estimates if estimate.ci is not None]
+    assert len(shown) > 0.97 * REPETITIONS, "what has no trend is seldom taken for one"
+    # Widening for correlation that is not there costs a percent or two of width.
+    assert 0.95 - TOLERANCE < np.mean([covers(estimate, 3.0) for estimate in shown]) < 0.98
 
 
 def test_rounds_that_depend_on_each_other_are_covered_too() -> None:
@@ -46,7 +49,8 @@ def test_rounds_that_depend_on_each_other_are_covered_too() -> None:
     series[0] = noise[0] / math.sqrt(1 - 0.5**2)
     for t in range(1, rounds):
         series[t] = 0.5 * series[t - 1] + noise[t]
-    share = np.mean([covers(statistics.of_rounds(one[None]), 0.0) for one in series.T])
+    estimates = [statistics.of_rounds(one[None]) for one in series.T]
+    share = np.mean([covers(estimate, 0.0) for estimate in estimates if estimate.ci is not None])
     # Neighbouring batches of 50 rounds still correlate by 2%, which costs the interval 1%.
     assert share == pytest.approx(0.95, abs=TOLERANCE + 0.01)
 
@@ -60,7 +64,7 @@ def test_intervals_over_seeds_are_of_the_seeds_means() -> None:
     assert estimate.ci == pytest.approx(interval, abs=1e-3)
 
 
-@pytest.mark.parametrize("rounds", [40, 59, 1234])
+@pytest.mark.parametrize("rounds", [1000, 1009, 1234])
 def test_the_interval_lies_around_the_mean_of_all_rounds(rounds: int) -> None:
     """Also where the rounds do not divide into equal batches."""
     series = np.random.default_rng(3).exponential(1.0, (1, rounds))
@@ -71,10 +75,9 @@ def test_the_interval_lies_around_the_mean_of_all_rounds(rounds: int) -> None:
 
 
 def test_no_interval_from_what_cannot_give_one() -> None:
-    assert statistics.of_samples(np.array([2.0])) == (2.0, None)
-    short = np.arange(39.0)[None]
-    assert statistics.of_rounds(short) == (19.0, None)
-    assert statistics.of_rounds(np.array([[7.0]])) == (7.0, None)
+    assert statistics.of_samples(np.array([2.0])) == (2.0, None, True)
+    assert statistics.of_rounds(np.random.default_rng(0).normal(0, 1, (1, 999))).ci is None
+    assert statistics.of_rounds(np.array([[7.0]])) == (7.0, None, True)
 
 
 @pytest.mark.parametrize("series", [np.full((1, 100), np.nan), np.full((3, 100), np.nan)])
@@ -85,5 +88,42 @@ def test_what_is_not_defined_stays_so(series: np.ndarray) -> None:
 
 
 def test_what_does_not_vary_has_an_interval_of_no_width() -> None:
-    assert statistics.of_rounds(np.full((1, 100), 2.5)) == (2.5, (2.5, 2.5))
-    assert statistics.of_rounds(np.full((3, 10), 2.5)) == (2.5, (2.5, 2.5))
+    assert statistics.of_rounds(np.full((1, 1003), 2.5)) == (2.5, (2.5, 2.5), True)
+    assert statistics.of_rounds(np.full((3, 10), 2.5)) == (2.5, (2.5, 2.5), True)
+
+
+def autoregressive(memory: float, rows: int, rounds: int) -> np.ndarray:
+    noise = np.random.default_rng(5).normal(0, 1, (rows, rounds))
+    for t in range(1, rounds):
+        noise[:, t] += memory * noise[:, t - 1]
+    return noise
+
+
+def test_rounds_that_remember_longer_than_a_batch_are_still_covered() -> None:
+    """Correlated over 100 rounds, in batches of 100: twenty independent-looking batches covered in 87 of 100."""
+    series = autoregressive(0.99, 1000, 1500)[:, 500:]
+    estimates = [statistics.of_rounds(row[None]) for row in series]
+    shown = [e for e in estimates if e.ci is not None]
+    assert len(shown) > 950
+    # Of 1,000 intervals the share has a deviation of 1%.
+    assert np.mean([covers(e, 0.0) for e in shown]) > 0.85
+
+
+@pytest.mark.parametrize("trend", [np.geomspace(3, 0.01, 1000), np.linspace(1, 0, 1000)], ids=["decay", "line"])
+def test_a_trend_has_no_interval_and_is_said(trend: np.ndarray) -> None:
+    estimate = statistics.of_rounds((trend + np.random.default_rng(0).normal(0, 0.1, 1000))[None])
+    assert estimate.ci is None
+    assert not estimate.settled
+
+
+def test_what_happens_in_one_batch_only_is_no_trend() -> None:
+    rare = np.zeros((1, 1000))
+    rare[0, 5] = 1.0
+    assert statistics.of_rounds(rare).ci is not None
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_rounds_that_are_not_defined_are_left_out(seeds: int) -> None:
+    series = np.random.default_rng(0).normal(3, 1, (seeds, 1500))
+    holes = np.insert(series, range(0, 1500, 50), np.nan, axis=1)
+    assert statistics.of_rounds(holes) == statistics.of_rounds(series)

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import fadewise as fw
 from fadewise import theory
 from fadewise.policies.uniform import Uniform
 from fadewise.randomness import Stream
+from fadewise.studies import frontier
 
 
 def test_theorem_1_is_its_printed_sums() -> None:
@@ -174,3 +176,46 @@ def test_corollary_1_holds_on_a_logistic_problem_and_is_not_vacuous() -> None:
     at_start = float(np.square(gradient(np.tile(start, (DEVICES, 1)), None).mean(axis=0)).sum())
     assert measured < bound.total
     assert bound.total < at_start / 2
+
+
+def test_a_device_that_is_never_drawn_makes_the_variance_infinite() -> None:
+    updates, q = np.ones((3, 2)), np.array([0.0, 0.5, 0.5])
+    assert theory.sampling_variance(updates, theory.joint_inclusion(fw.Poisson(), q)) == np.inf
+    assert theory.poisson_variance(updates, q) == np.inf
+    assert theory.simple_random_variance(updates, 0) == np.inf
+    assert theory.simple_random_variance(updates[:1], 1) == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: theory.theorem_1(
+            gap=1, smoothness=1, step_size=0.1, gradient_squares=np.ones((2, 3, 4)), inclusion=np.zeros((2, 3))
+        ),
+        lambda: theory.theorem_1(
+            gap=1, smoothness=1, step_size=0.1, gradient_squares=np.ones((0, 3, 4)), inclusion=np.ones((0, 3))
+        ),
+        lambda: theory.corollary_1(
+            gap=1, smoothness=1, step_size=0, local_steps=1, rounds=1, gradient_bound=1, variance_factor=1
+        ),
+        lambda: theory.corollary_1(
+            gap=1, smoothness=1, step_size=1, local_steps=1, rounds=0, gradient_bound=1, variance_factor=1
+        ),
+        lambda: theory.sampling_variance(np.ones((3, 2)), np.ones((2, 2))),
+        lambda: theory.poisson_variance(np.ones((3, 2)), [0.5]),
+        lambda: theory.simple_random_joint(0, 0),
+        lambda: theory.joint_inclusion(fw.Poisson(), [0.5, np.nan]),
+    ],
+)
+def test_what_cannot_be_divided_is_said(call: Callable[[], object]) -> None:
+    with pytest.raises(fw.FadewiseError):
+        call()
+
+
+def test_equal_worth_is_not_equal_variance() -> None:
+    """The study's last table: the common part cancels under draws of a fixed size, and nowhere else."""
+    worth, by_draw = frontier.variances(rounds=2)
+    assert worth == pytest.approx(4, abs=0.15)
+    assert by_draw["lyapunov"] == pytest.approx(by_draw["uniform, Poisson"], rel=0.05)
+    assert by_draw["uniform"] == pytest.approx([0.24, 0.12, 0.024])
+    assert by_draw["lyapunov, systematic draw"][2] < 0.3 * by_draw["lyapunov"][2]

@@ -3,6 +3,9 @@
 Each round it says who sends, how loud, and what each update then counts for.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from fadewise.access import FDMA as FDMA
 from fadewise.access import TDMA as TDMA
 from fadewise.channels import Bounded as Bounded
@@ -34,7 +37,16 @@ from fadewise.sampling import Poisson as Poisson
 from fadewise.sampling import Systematic as Systematic
 from fadewise.sampling import TopK as TopK
 from fadewise.sampling import draw as draw
+from fadewise.simulation import simulate as simulate
 from fadewise.state import load_state as load_state
 from fadewise.state import save_state as save_state
+
+
+def load(source: str, changes: Mapping[str, Any] | None = None) -> Experiment:
+    """The experiment of a preset or a TOML file, with some settings changed, as in {"policy.airtime_weight": 10.0}."""
+    from fadewise import config  # with pydantic, which takes longer than all of the above
+
+    return config.load(source, changes)
+
 
 __version__ = "0.1.0"

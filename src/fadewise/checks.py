@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadewise.errors import FadewiseError, NotAllowed, SettingError
+from fadewise.errors import FadewiseError, NotAllowed, SettingError, shown
 
 PerDevice = float | NDArray[np.float64]
 """One number for all devices, or an array with one number each."""
+
+
+SMALLEST, LARGEST = 1e-50, 1e50
+"""What `positive` admits: beyond, the products of a few settings leave what a float can hold."""
 
 
 def _range(above: float | None, least: float | None, most: float | None) -> str:
@@ -61,6 +65,14 @@ def number(
     return result
 
 
+def positive(name: str, value: object) -> float:
+    """A number above 0 of a magnitude with which one can calculate."""
+    result = number(name, value, above=0)
+    if not SMALLEST <= result <= LARGEST:
+        raise NotAllowed(name, value, f"from {SMALLEST:g} to {LARGEST:g}")
+    return result
+
+
 def _out_of_range(name: str, value: Any, allowed: str) -> NotAllowed:
     finite = "finite " if np.isinf(float(value)) else ""
     return NotAllowed(name, value, f"a {finite}number {allowed}".strip())
@@ -100,6 +112,8 @@ def per_device(
         raise NotAllowed(name, value, "one number, or one number a device") from None
     if array.ndim == 0:
         return number(name, value, above=above, least=least, most=most)
+    if array.ndim == 1 and not len(array):
+        raise NotAllowed(name, value, "one number, or one number a device")
     if array.ndim != 1:
         raise SettingError(name, f"has shape {array.shape}; it must be one number, or one number a device")
     if array.dtype.kind not in "fiu":
@@ -109,6 +123,22 @@ def per_device(
         raise _out_of_range(f"{name} of device {device}", array[device], _range(above, least, most))
     array.flags.writeable = False
     return array
+
+
+def positive_per_device(name: str, value: ArrayLike) -> PerDevice:
+    """As `positive`, one number for all devices or one each."""
+    result = per_device(name, value, above=0)
+    if not isinstance(result, np.ndarray):
+        return positive(name, value)
+    for device in np.flatnonzero((result < SMALLEST) | (result > LARGEST))[:1]:
+        positive(f"{name} of device {device}", result[device])
+    return result
+
+
+def instance(name: str, value: object, of: type[Any], as_in: str) -> None:
+    """A part of the right kind."""
+    if not isinstance(value, of):
+        raise NotAllowed(name, value, f"a {of.__name__}, as in {as_in}")
 
 
 def sized(name: str, value: PerDevice, devices: int) -> PerDevice:
@@ -132,7 +162,13 @@ def of_devices(name: str, value: PerDevice, first: int, count: int) -> PerDevice
 
 def gains(values: ArrayLike, devices: int) -> NDArray[np.float64]:
     """Channel gains |h|² as a float64 array of the right length; see `bad_gain` for the values."""
-    array = np.ascontiguousarray(values, dtype=np.float64)
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        given = np.empty(0, object)
+    if given.dtype.kind not in "fiu":
+        raise FadewiseError(f"gains are {shown(values)}; they must be real numbers, |h|² of each device")
+    array = np.ascontiguousarray(given, dtype=np.float64)
     if array.shape != (devices,):
         raise FadewiseError(f"gains have shape {array.shape}; there must be one gain for each of {devices} devices")
     return array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -10,16 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import fadewise
-from fadewise import config
+from fadewise import config, planning
 from fadewise.errors import FadewiseError
-from fadewise.planning import plan as plan_experiment
 from fadewise.reports import tables
 
 app = typer.Typer(
@@ -30,6 +30,8 @@ app = typer.Typer(
 )
 presets = typer.Typer(help="The configurations that ship with fadewise.", invoke_without_command=True)
 app.add_typer(presets, name="presets")
+data = typer.Typer(help="Data sets: which are there, whether they are whole, and where to get them.")
+app.add_typer(data, name="data")
 
 _INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended, as shells have it."""
@@ -56,10 +58,18 @@ def plan(
     set_: Set = None,
     sweep: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=V1,V2,…", help="Plan with each value of a setting; several sweeps combine."),
+        typer.Option(
+            metavar="KEY=V1,V2,…",
+            help="Plan with each value of a setting; several sweeps combine. A value may be a whole table, as in "
+            """--sweep 'policy={kind="uniform", participants=4},{kind="lyapunov", airtime_weight=20}'.""",
+        ),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(help="How many rounds, in place of the configuration's.")] = None,
-    seeds: Annotated[str | None, typer.Option(metavar="A-B", help="Seeds, as in 0-4; intervals are over them.")] = None,
+    rounds: Annotated[
+        list[str] | None, typer.Option(metavar="N", help="How many rounds, in place of the configuration's.")
+    ] = None,
+    seeds: Annotated[
+        list[str] | None, typer.Option(metavar="A-B", help="Seeds, as in 0-4; intervals are over them.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each configuration.")] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw power over rounds and airtime against participants.")
@@ -67,22 +77,23 @@ def plan(
 ) -> None:
     """What a schedule costs, without training: participants, airtime, power and sampling variance."""
     assignments = [_assignment(text) for text in set_ or []]
-    if rounds is not None:
-        assignments.append(("rounds", rounds))
+    assignments += [("rounds", config.parse_value(text)) for text in rounds or []]
     swept = [config.parse_sweep(text) for text in sweep or []]
-    _refuse_repeated([key for key, _ in [*assignments, *swept]] + (["seed"] if seeds is not None else []))
+    _refuse_repeated([key for key, _ in [*assignments, *swept]] + ["seed" for _ in seeds or []])
     changes, sweeps = dict(assignments), dict(swept)
-    seed_list = None if seeds is None else config.parse_seeds(seeds)
+    seed_list = config.parse_seeds(seeds[0]) if seeds else None
     settings = config.read(source)
     # All configurations are checked, and so is the plot's file, before any work is done.
     variants = [dict(zip(sweeps, values, strict=True)) for values in itertools.product(*sweeps.values())]
     experiments = [config.experiment(config.with_settings(settings, changes | v), source) for v in variants]
     draw = _plotter(plot)
+    for experiment in experiments:
+        planning.check_memory(experiment, len(seed_list or [0]))
     plans = []
     total = sum(experiment.rounds for experiment in experiments) * len(seed_list or [0])
     with _progress("planning", total) as advance:
         for experiment in experiments:
-            plans.append(plan_experiment(experiment, seed_list, advance))
+            plans.append(planning.plan(experiment, seed_list, advance))
     if draw is not None:
         draw(source, list(zip(variants, plans, strict=True)))
     if as_json:
@@ -95,7 +106,7 @@ def plan(
     else:
         console.print(tables.of_sweep(source, list(zip(variants, plans, strict=True))))
     if plot is not None:
-        console.print(f"Figure: {plot}", highlight=False)
+        console.print(f"Figure: {plot}", highlight=False, markup=False)
 
 
 @app.command()
@@ -137,11 +148,61 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
     print(config.preset_text(name), end="")
 
 
+@data.command("list")
+def list_data() -> None:
+    """The known data sets, and where each was found."""
+    from fadewise.data import sources
+
+    for found in sources.listed():
+        where = "not found" if found.found is None else str(found.found)
+        print(f"{found.name:16} {found.title}\n{'':16} {where}")
+        if found.found is None:
+            print(f"{'':16} {found.how_to_get}")
+    print(f"{'handwriting':16} characters in many hands, 62 classes, any number of writers\n{'':16} built in")
+
+
+@data.command()
+def check(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+    """Compares a data set's files with their published checksums."""
+    from fadewise.data import sources
+
+    files = sources.checked(name)
+    for file in files:
+        print(f"{file.path}: {file.state}" + (f" ({file.detail})" if file.detail else ""))
+    bad = [file for file in files if file.state not in (sources.OK, sources.UNKNOWN)]
+    if bad:
+        raise FadewiseError(f"{len(bad)} of {len(files)} files of {name} are not as published; fetch them again")
+
+
+@data.command()
+def fetch(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+    """Downloads a data set's official files; an interrupted download goes on."""
+    from fadewise.data import sources
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+    ) as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(file: str, size: int, total: int | None) -> None:
+            if file not in tasks:
+                tasks[file] = bar.add_task(file)
+            bar.update(tasks[file], completed=size, total=total)
+
+        folder = sources.fetch(name, show)
+    print(folder)
+
+
 def _count(text: str, option: str) -> int | None:
     """A number of processes; None for "auto"."""
     if text == "auto":
         return None
-    if not (text.isdecimal() and 1 <= int(text) <= 4096):
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 4096):
         raise FadewiseError(f"{option} is {text!r}; it must be a whole number from 1 to 4096, or auto")
     return int(text)
 
@@ -156,6 +217,9 @@ def _refuse_repeated(keys: list[str]) -> None:
     for key in keys:
         if keys.count(key) > 1:
             raise FadewiseError(f"{key} is given more than once on the command line; it must be given once")
+        for table in keys:
+            if key.startswith(f"{table}."):
+                raise FadewiseError(f"{key} is given beside {table}, the whole table; give one or the other")
 
 
 def _plotter(path: Path | None) -> Callable[..., None] | None:
@@ -199,8 +263,15 @@ def _progress(what: str, total: int) -> Iterator[Callable[[], None]]:
 
 def main() -> None:
     """The command line: whatever goes wrong is said in one sentence."""
+    if sys.stderr is None:  # closed by whoever started this: what would be said there is not wanted
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as the process lives)
+    if sys.stdout is None:
+        _fail("the standard output is closed; what is to be printed has nowhere to go", 1)
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # now, while a full disk can be told in a sentence
     except FadewiseError as error:
         _fail(str(error), 2)
     except SystemExit as ended:
@@ -215,12 +286,24 @@ def main() -> None:
         # The reader has gone (as in `fadewise presets | head -1`): nothing more to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            _internal(error)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _fail(f"the output cannot be written: {error.strerror}", 1)
     except Exception as error:
-        if os.environ.get("FADEWISE_DEBUG"):
-            raise
-        _fail(f"internal error: {type(error).__name__}: {error}; FADEWISE_DEBUG=1 shows where, please report it", 1)
+        _internal(error)
 
 
-def _fail(sentence: str, code: int) -> None:
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+
+
+def _internal(error: Exception) -> NoReturn:
+    if os.environ.get("FADEWISE_DEBUG"):
+        raise error
+    _fail(f"internal error: {type(error).__name__}: {error}; FADEWISE_DEBUG=1 shows where, please report it", 1)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
     print(f"fadewise: {sentence}", file=sys.stderr)
     sys.exit(code)

@@ -7,6 +7,7 @@ the parts check their ranges, and either way a person gets one sentence: file, k
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import functools
@@ -100,11 +101,13 @@ def preset_text(name: str) -> str:
 
 def read(source: str) -> dict[str, Any]:
     """The settings of a preset (by name) or of a TOML file (by path), not yet checked."""
+    if not source:
+        raise FadewiseError("the name of the preset or file is empty; `fadewise presets` lists the presets")
     if source in preset_names():
         text = preset_text(source)
     else:
         try:
-            text = Path(source).read_text(encoding="utf-8")
+            text = Path(source).read_text(encoding="utf-8-sig")  # some editors put a mark in front
         except FileNotFoundError:
             raise FadewiseError(f"{source} is neither a file nor a preset{_nearest(source, preset_names())}") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -139,6 +142,8 @@ def parse_assignment(text: str, option: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not (key.strip() and equals and value.strip()):
         raise FadewiseError(f"{option} {text!r} must be key=value, as in {option} policy.airtime_weight=10")
+    if not all(step.strip() for step in key.split(".")):
+        raise FadewiseError(f"{option} {text!r} has a dot too many; a key is as in policy.airtime_weight")
     return key.strip(), value.strip()
 
 
@@ -214,7 +219,11 @@ def _part(kinds: Mapping[str, type[Any]], table: Mapping[str, Any], path: str, *
         )
     part = kinds[kind]
     values = {key: value for key, value in table.items() if key != "kind"}
-    checked = _checked(_schema(part), values, source, path, of=f"{path} {kind}")
+    fields = {field.name for field in dataclasses.fields(part)}
+    supplied = {"link": context["link"], "population": devices}
+    supplied = {name: value for name, value in supplied.items() if name in fields}
+    make = functools.partial(part, **supplied)
+    checked = _checked(_schema(part), values, source, path, of=f"{path} {kind}", make=make)
     arguments: dict[str, Any] = {}
     for name, annotation in settings_of(part).items():
         value = getattr(checked, name)
@@ -225,11 +234,8 @@ def _part(kinds: Mapping[str, type[Any]], table: Mapping[str, Any], path: str, *
         elif _per_device(annotation):
             value = _spread(value, devices, source, f"{path}.{name}")
         arguments[name] = value
-    fields = {field.name for field in dataclasses.fields(part)}
-    supplied = {"link": context["link"], "population": devices}
-    arguments |= {name: value for name, value in supplied.items() if name in fields}
     with _named(source, path):
-        return part(**arguments)
+        return make(**arguments)
 
 
 def _link(table: Mapping[str, Any], devices: int, source: str) -> Link:
@@ -241,29 +247,37 @@ def _link(table: Mapping[str, Any], devices: int, source: str) -> Link:
             f"{source}: link has {normalised[0]} in normalised units and {in_watts[0]} in physical ones; "
             "give all three, peak_power, mean_power and the noise, in units of one kind"
         )
-    annotations = typing.get_type_hints(Link.physical if physical else Link)
-    names = [name for name in annotations if name not in ("return", "in_watts")]
-    required = ("bandwidth_hz", "payload_bits")
-    fields: dict[str, Any] = {
-        name: (_PerDevice if _per_device(annotations[name]) else float, ... if name in required else None)
-        for name in names
-    }
-    model = create_model("Link", __config__=_STRICT, **fields)
-    checked = _checked(model, table, source, "link")
+    make: Callable[..., Link] = Link.physical if physical else Link
+    checked = _checked(_link_schema(physical), table, source, "link", make=make)
     arguments: dict[str, Any] = {}
     for name in checked.model_fields_set:
         value = getattr(checked, name)
-        arguments[name] = _spread(value, devices, source, f"link.{name}") if _per_device(annotations[name]) else value
+        arguments[name] = _spread(value, devices, source, f"link.{name}") if isinstance(value, list) else value
     with _named(source, "link"):
-        return (Link.physical if physical else Link)(**arguments)
+        return make(**arguments)
 
 
-def settings_of(part: type[Any]) -> dict[str, Any]:
+@functools.cache
+def _link_schema(physical: bool) -> type[BaseModel]:
+    annotations = typing.get_type_hints(Link.physical if physical else Link)
+    required = ("bandwidth_hz", "payload_bits")
+    fields: dict[str, Any] = {
+        name: (_PerDevice if _per_device(annotation) else float, ... if name in required else None)
+        for name, annotation in annotations.items()
+        if name not in ("return", "in_watts")
+    }
+    return create_model("Link", __config__=_STRICT, **fields)
+
+
+@functools.cache
+def settings_of(part: Callable[..., Any]) -> Mapping[str, Any]:
     """The settings of a part, by name, with their types."""
     hints = typing.get_type_hints(part)
-    return {field.name: hints[field.name] for field in dataclasses.fields(part) if field.name not in _SUPPLIED}
+    fields = dataclasses.fields(part)  # type: ignore[arg-type]  # a part is a dataclass
+    return {field.name: hints[field.name] for field in fields if field.name not in _SUPPLIED}
 
 
+@functools.cache  # making one takes as long as planning some rounds
 def _schema(part: type[Any]) -> type[BaseModel]:
     """The pydantic model of a part's table."""
     required = {
@@ -327,13 +341,33 @@ class _Sentences:
         "greater_than_equal": "at least 1",
     }
 
+    @classmethod
+    def of_annotation(cls, annotation: Any) -> str:
+        """What a setting of this type must be; nothing where that would say nothing."""
+        types: dict[Any, str] = {float: "float_type", int: "int_type", str: "string_type", dict[str, Any]: "dict_type"}
+        types[_PerDevice] = "list_type"
+        return cls.of_type.get(types.get(annotation, ""), "")
 
-def _checked(model: type[BaseModel], table: Mapping[str, Any], source: str, path: str, of: str = "") -> Any:
-    """The table as the model has it, or a sentence about the first thing that is wrong with it."""
+
+def _checked(
+    model: type[BaseModel],
+    table: Mapping[str, Any],
+    source: str,
+    path: str,
+    of: str = "",
+    make: Callable[..., Any] | None = None,
+) -> Any:
+    """The table as the model has it, or a sentence about the first thing that is wrong with it.
+
+    make: makes the part of it, which has more to say of a value of the wrong type than that: its range.
+    """
     try:
         return model.model_validate(table)
     except ValidationError as error:
         finding = _first_finding(error)
+        if make is not None and len(finding["loc"]) == 1 and finding["type"] in ("float_type", "int_type"):
+            with contextlib.suppress(TypeError), _named(source, path):
+                make(**{str(finding["loc"][0]): finding["input"]})
         raise FadewiseError(f"{source}: {_sentence(finding, model, path, of)}") from None
 
 
@@ -362,7 +396,8 @@ def _sentence(finding: Any, model: type[BaseModel], path: str, of: str) -> str:
         nearest = _nearest(steps[-1], allowed, "; did you mean {}?")
         return f"{key} is not {where}{nearest or ';'} allowed: {', '.join(allowed)}"
     if finding["type"] == "missing":
-        return f"{key} is missing"
+        allowed_type = _Sentences.of_annotation(model.model_fields[steps[-1]].annotation) if len(steps) == 1 else ""
+        return f"{key} is missing" + (f"; it must be {allowed_type}" if allowed_type else "")
     if finding["type"] == "literal_error":
         allowed_text = "one of " + finding["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
     else:
@@ -403,7 +438,7 @@ def parse_seeds(text: str) -> list[int]:
     for piece in text.split(","):
         first, dash, last = piece.strip().partition("-")
         last = last if dash else first
-        if not (first.isdecimal() and last.isdecimal()):
+        if not (text.isascii() and first.isdecimal() and last.isdecimal()):
             raise FadewiseError(f"--seeds is {text!r}; {allowed}")
         if max(len(first), len(last)) > len(str(LARGEST_SEED)) or int(last) > LARGEST_SEED:
             raise FadewiseError(f"--seeds is {shown(text)}; a seed is at most {LARGEST_SEED}")
@@ -424,7 +459,12 @@ def parse_sweep(text: str) -> tuple[str, list[Any]]:
     if isinstance(listed, list):
         found = listed
     else:
-        found = [parse_value(value.strip()) for value in values.split(",") if value.strip()]
-    if not found or any(isinstance(value, float) and math.isnan(value) for value in found):
+        pieces = [value.strip() for value in values.split(",")]
+        found = [parse_value(value) for value in pieces] if all(pieces) else []
+    if not found:
         raise FadewiseError(f"--sweep {text!r} must be key=v1,v2,…, as in --sweep policy.penalty_weight=10,100")
+    if any(isinstance(value, float) and math.isnan(value) for value in found):
+        raise FadewiseError(f"--sweep {text!r} has nan among its values; there is nothing to plan with it")
+    if any(value in found[:place] for place, value in enumerate(found)):
+        raise FadewiseError(f"--sweep {text!r} has a value more than once; it must have each once")
     return key, found

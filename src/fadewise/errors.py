@@ -30,8 +30,11 @@ def shown(value: object) -> str:
     """A value as a person would write it, cut short where it is long."""
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         value = value.item()
+    if isinstance(value, bool):  # as in TOML
+        return str(value).lower()
     try:
         text = repr(value)
     except ValueError:  # Python writes no whole number of more than 4,300 digits
         return "a number of thousands of digits"
+    text = " ".join(text.split())  # an array's lines
     return text if len(text) <= 60 else text[:57] + "..."

@@ -29,6 +29,9 @@ class Costs(NamedTuple):
     energy: Σ π·P·airtime, in joules if the link is in watts; where airtimes do not add up, of those who sent.
     objective: the paper's y0 = Σ [1/(N·q) + λ·q·ℓ/C] (Σ [N·w²/q + ...] for shares w); NaN without a λ.
     variance_factor: the mean of 1/π over reachable devices; NaN for a biased draw.
+
+    A device that can be reached and yet has no chance makes these two infinite. In a round in which nobody can
+    be reached there is nothing to estimate: they are NaN, and averages over rounds leave that round out.
     """
 
     participants: float
@@ -72,6 +75,8 @@ class Ledger:
                 block, round.gains[block], decision.probability[block], decision.power[block], inclusion[block]
             )
         sums = _Sums(*total.tolist())
+        # What is estimated is the sum over reachable devices: without any there is no estimate to judge.
+        estimated = 1.0 if sums.reachable else math.nan
         airtime_s, round_time_s, upload_s = round.times
         energy = float(np.add.reduce(draw.power * upload_s))
         if self._access.adds_up and not biased:
@@ -86,8 +91,8 @@ class Ledger:
             power=sums.power / len(self.spent),
             power_ratio=sums.power_ratio / len(self.spent),
             energy=energy,
-            objective=sums.curvature_over_q + self._airtime_weight * sums.wanted_airtime_s,
-            variance_factor=math.nan if biased else sums.one_over_inclusion / max(sums.reachable, 1),
+            objective=estimated * (sums.curvature_over_q + self._airtime_weight * sums.wanted_airtime_s),
+            variance_factor=math.nan if biased else estimated * sums.one_over_inclusion / max(sums.reachable, 1),
             fallback=float(draw.fallback),
             excluded_share=round.excluded_share,
         )
@@ -95,17 +100,22 @@ class Ledger:
     def _sums(self, block: slice, gains: Array, q: Array, power: Array, inclusion: Array) -> tuple[float, ...]:
         """The sums over a block of devices, and the block's part of what has been spent."""
         link = self._link
-        reachable = len(q)
+        reachable, endless_q, endless_inclusion = len(q), 0.0, 0.0
         if not q.min() > 0:
-            # Without those that cannot take part: they have no airtime and no 1/q, and spend nothing.
-            some = np.flatnonzero(q)
+            # Without those that cannot take part: they have no airtime, and spend nothing. If one of them could
+            # be reached, nothing that is estimated can hold its part: 1/q and 1/π are infinite.
+            in_reach = gains > 0
+            reachable = int(np.count_nonzero(in_reach))
+            endless_q = math.inf if (in_reach & (q == 0)).any() else 0.0
+            endless_inclusion = math.inf if (in_reach & (inclusion == 0)).any() else 0.0
+            some = np.flatnonzero((q > 0) | (inclusion > 0))
             spent = power * inclusion
             self.spent[block] += spent
-            gains, q, power, inclusion, reachable = gains[some], q[some], power[some], inclusion[some], len(some)
+            gains, q, power, inclusion = gains[some], q[some], power[some], inclusion[some]
             mean_power = checks.part(checks.part(link.mean_power, block), some)
             curvature = checks.part(checks.part(self._curvature, block), some)
             spent = spent[some]
-            airtime, t = self._scratch[:2, :reachable]
+            airtime, t = self._scratch[:2, : len(some)]
         else:
             airtime, t, spent = self._scratch[:, :reachable]
             np.multiply(power, inclusion, out=spent)
@@ -116,7 +126,8 @@ class Ledger:
         np.log1p(airtime, out=airtime)
         np.divide(self._seconds, airtime, out=airtime)
         with np.errstate(divide="ignore"):  # a biased draw leaves most devices at 0, and uses no 1/π
-            one_over_inclusion = _sum(np.divide(1.0, inclusion, out=t))
+            one_over_inclusion = _sum(np.divide(1.0, inclusion, out=t)) + endless_inclusion
+            curvature_over_q = _sum(np.divide(curvature, q, out=t)) + endless_q
         return (
             _sum(inclusion),
             _sum(np.multiply(q, airtime, out=t)),
@@ -124,7 +135,7 @@ class Ledger:
             _sum(spent),
             _sum(np.divide(spent, mean_power, out=t)),
             _sum(np.multiply(spent, airtime, out=t)),
-            _sum(np.divide(curvature, q, out=t)),
+            curvature_over_q,
             one_over_inclusion,
             reachable,
         )

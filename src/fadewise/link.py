@@ -37,9 +37,9 @@ class Link:
 
     def __post_init__(self) -> None:
         for name in ("bandwidth_hz", "payload_bits", "noise_power"):
-            object.__setattr__(self, name, checks.number(name, getattr(self, name), above=0))
+            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
         for name in ("peak_power", "mean_power"):
-            object.__setattr__(self, name, checks.per_device(name, getattr(self, name), above=0))
+            object.__setattr__(self, name, checks.positive_per_device(name, getattr(self, name)))
 
     @classmethod
     def physical(
@@ -58,7 +58,7 @@ class Link:
 
         Gains are then true power gains (received over sent), and energy is reported in joules.
         """
-        bandwidth_hz = checks.number("bandwidth_hz", bandwidth_hz, above=0)
+        bandwidth_hz = checks.positive("bandwidth_hz", bandwidth_hz)
         return cls(
             bandwidth_hz=bandwidth_hz,
             payload_bits=payload_bits,
@@ -98,7 +98,7 @@ def _watts(name: str, watts: PerDevice | None, dbm: PerDevice | None) -> PerDevi
     if (watts is None) == (dbm is None):
         raise FadewiseError(f"give {name} once, as {name}_w or as {name}_dbm")
     if watts is not None:
-        return checks.per_device(f"{name}_w", watts, above=0)
+        return checks.positive_per_device(f"{name}_w", watts)
     return _from_dbm(checks.per_device(f"{name}_dbm", dbm, least=-200, most=200))  # type: ignore[arg-type]
 
 
@@ -106,7 +106,7 @@ def _noise(w_hz: float | None, dbm_hz: float | None) -> float:
     if (w_hz is None) == (dbm_hz is None):
         raise FadewiseError("give the noise once, as noise_density_w_hz or as noise_density_dbm_hz")
     if w_hz is not None:
-        return checks.number("noise_density_w_hz", w_hz, above=0)
+        return checks.positive("noise_density_w_hz", w_hz)
     return float(_from_dbm(checks.number("noise_density_dbm_hz", dbm_hz, least=-300, most=100)))
 
 

@@ -33,7 +33,7 @@ def manifest(experiment: Experiment) -> dict[str, Any]:
     if training is not None:
         if not isinstance(training.model, Model):
             raise FadewiseError("the model is a function of a program's own; a configuration file cannot hold it")
-        settings |= {"data": _part(training.data), "model": _part(training.model), "training": _part(training)}
+        settings |= {"data": _part(training.data), "model": _part(training.model), "training": _settings(training)}
     return settings
 
 
@@ -48,7 +48,13 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any], path: str = ""
 
 
 def _part(part: Any) -> dict[str, Any]:
-    table: dict[str, Any] = {"kind": part.kind} if hasattr(part, "kind") else {}
+    if not hasattr(part, "kind"):
+        raise FadewiseError(f"a configuration file cannot hold {type(part).__name__}, which only a program can make")
+    return {"kind": part.kind} | _settings(part)
+
+
+def _settings(part: Any) -> dict[str, Any]:
+    table: dict[str, Any] = {}
     for name in settings_of(type(part)):
         value = getattr(part, name)
         if value is not None:  # TOML has no word for nothing: the default

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fadewise import statistics
+from fadewise import checks, memory, statistics
+from fadewise.errors import NotAllowed
 from fadewise.ledger import Costs, Ledger
+from fadewise.randomness import LARGEST_SEED
 from fadewise.rounds import Experiment, play_all
-from fadewise.statistics import BATCHES, Estimate
+from fadewise.statistics import Estimate
+
+Array = NDArray[np.float64]
 
 NEAR = 1.05
 """Average power counts as having met its limit when it is within 5% of it: it comes down from above."""
@@ -20,9 +24,12 @@ NEAR = 1.05
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The costs of a schedule. Each is a mean per round with its 95% interval (see `statistics`).
+    """The costs of a schedule. Each is a mean per round with its interval (see `statistics`).
 
-    mean_power, worst_power: transmit power averaged over devices, and of the device that spends most.
+    mean_power: transmit power averaged over devices.
+    worst_power, worst_power_ratio: that of the device that spends most of its limit, and the same over its limit.
+    variance_factor, objective: infinite if a device could be reached and had no chance in some round; rounds in
+        which nobody could be reached are left out.
     settled_round: the first round from which the running average of power, over its limit and averaged
         over devices and seeds, stays within 5% of the limit; None if that has not come.
     power_slack: by which share of the limit average power is under it at the end (negative: over it).
@@ -39,6 +46,7 @@ class Plan:
     round_time_s: Estimate
     mean_power: Estimate
     worst_power: Estimate
+    worst_power_ratio: Estimate
     power_slack: Estimate
     energy: Estimate
     objective: Estimate
@@ -46,7 +54,7 @@ class Plan:
     fallback_rate: Estimate
     excluded_share: Estimate
     settled_round: int | None
-    running_power: NDArray[np.float64]
+    running_power: Array
 
     def as_dict(self) -> dict[str, Any]:
         """For programs: every estimate as `name` and `name_ci`, None for what is not a finite number."""
@@ -71,8 +79,27 @@ def plan(
 
     What is too large for floating point is infinite.
     """
+    listed = (experiment.seed,) if seeds is None else checked_seeds(seeds)
+    check_memory(experiment, len(listed))
     with np.errstate(over="ignore"):
-        return _plan(experiment, (experiment.seed,) if seeds is None else tuple(seeds), on_round)
+        return _plan(experiment, listed, on_round)
+
+
+def checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
+    """Seeds to plan under: some, and each once, as repeated ones are no evidence."""
+    listed = tuple(checks.whole("seed", seed, least=0, most=LARGEST_SEED) for seed in seeds)
+    if not listed or len(set(listed)) < len(listed):
+        raise NotAllowed("seeds", list(seeds), "at least one seed, and each once")
+    return listed
+
+
+def check_memory(experiment: Experiment, seeds: int) -> None:
+    """Refuses a plan whose records of every round this machine has no place for."""
+    # Each cost of each round, and as much again for the averages of some of them.
+    numbers = (len(Costs._fields) + 4) * experiment.rounds * seeds
+    memory.needed(numbers, f"rounds = {experiment.rounds}" + (f" with {seeds} seeds" if seeds > 1 else ""))
+    batches = len(statistics.batches_of(experiment.rounds)) if seeds == 1 else 0
+    memory.needed(numbers + (12 + batches) * experiment.devices, f"devices = {experiment.devices}")
 
 
 def _plan(experiment: Experiment, seeds: tuple[int, ...], on_round: Callable[[], object]) -> Plan:
@@ -86,6 +113,7 @@ def _plan(experiment: Experiment, seeds: tuple[int, ...], on_round: Callable[[],
             on_round()
     by_name = dict(zip(Costs._fields, series, strict=True))
     means = {name: statistics.of_rounds(values) for name, values in by_name.items()}
+    worst_power, worst_power_ratio = worst.estimates()
     running = np.cumsum(by_name["power_ratio"].mean(axis=0)) / np.arange(1, experiment.rounds + 1)
     return Plan(
         devices=experiment.devices,
@@ -96,7 +124,8 @@ def _plan(experiment: Experiment, seeds: tuple[int, ...], on_round: Callable[[],
         airtime_s=means["airtime_s"],
         round_time_s=means["round_time_s"],
         mean_power=means["power"],
-        worst_power=worst.estimate(),
+        worst_power=worst_power,
+        worst_power_ratio=worst_power_ratio,
         power_slack=statistics.of_rounds(1 - by_name["power_ratio"]),
         energy=means["energy"],
         objective=means["objective"],
@@ -108,40 +137,49 @@ def _plan(experiment: Experiment, seeds: tuple[int, ...], on_round: Callable[[],
     )
 
 
-def settled_round(running: NDArray[np.float64]) -> int | None:
+def settled_round(running: Array) -> int | None:
     """The first round from which the running average stays within 5% of its limit."""
-    over = np.flatnonzero(running > NEAR)
+    over = np.flatnonzero(~(running <= NEAR))  # what is no number has not settled
     first = int(over[-1]) + 1 if len(over) else 0
     return first if first < len(running) else None
 
 
 class _WorstDevice:
-    """The mean power of the device that spends most, its interval over seeds or over batches of rounds.
+    """The mean power of the device that spends most of its limit, and its interval.
 
-    Keeps sums and sums of squares of each device's batch means, not the batches.
+    From several seeds it keeps each device's sum and sum of squares of the seeds' means. From one seed it keeps
+    what each has spent by the end of each batch of rounds, as batches are not independent.
     """
 
     def __init__(self, experiment: Experiment, seeds: int) -> None:
-        batches = BATCHES if seeds == 1 and experiment.rounds >= 2 * BATCHES else 1
-        edges = np.array([len(batch) for batch in np.array_split(np.arange(experiment.rounds), batches)])
-        self._ends = {int(end) - 1: int(length) for end, length in zip(np.cumsum(edges), edges, strict=True)}
-        self._samples = batches * seeds
-        self._before, self._sum, self._squares = np.zeros((3, experiment.devices))
+        self._seeds, self._rounds = seeds, experiment.rounds
+        self._limit = experiment.policy.link.mean_power
+        self._batches = statistics.batches_of(experiment.rounds) if seeds == 1 else []
+        self._ends = {end - 1 for _, end in self._batches}
+        self._spent = [np.zeros(experiment.devices)]
+        self._sum, self._squares = np.zeros((2, experiment.devices))
 
-    def after(self, round: int, spent: NDArray[np.float64]) -> None:
+    def after(self, round: int, spent: Array) -> None:
         """To be told after every round what each device has spent since its seed began."""
-        if round not in self._ends:
-            return
-        sample = (spent - self._before) / self._ends[round]
-        self._sum += sample
-        self._squares += sample**2
-        self._before = np.zeros_like(spent) if round == max(self._ends) else spent.copy()
+        if round in self._ends:
+            self._spent.append(spent.copy())
+        if round == self._rounds - 1:
+            self._sum += spent / self._rounds
+            self._squares += np.square(spent / self._rounds)
 
-    def estimate(self) -> Estimate:
-        device = int(self._sum.argmax())
-        mean = float(self._sum[device]) / self._samples
-        if self._samples < 2:
-            return Estimate(mean, None)
-        variance = max(float(self._squares[device]) / self._samples - mean**2, 0.0) / (self._samples - 1)
-        half = statistics.t_quantile(self._samples - 1) * variance**0.5
+    def estimates(self) -> tuple[Estimate, Estimate]:
+        """Its power, and that over its limit."""
+        device = int((self._sum / self._limit).argmax())
+        limit = float(np.broadcast_to(self._limit, self._sum.shape)[device])
+        power = self._power_of(device)
+        ci = None if power.ci is None else (power.ci[0] / limit, power.ci[1] / limit)
+        return power, Estimate(power.value / limit, ci, power.settled)
+
+    def _power_of(self, device: int) -> Estimate:
+        seeds, mean = self._seeds, float(self._sum[device]) / self._seeds
+        if seeds == 1:
+            spent = np.diff([by_then[device] for by_then in self._spent])
+            return statistics.of_batches(mean, spent / [end - first for first, end in self._batches])
+        variance = max(float(self._squares[device]) / seeds - mean**2, 0.0) / (seeds - 1)
+        half = statistics.t_quantile(seeds - 1) * variance**0.5
         return Estimate(mean, (mean - half, mean + half))

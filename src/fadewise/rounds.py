@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fadewise import checks
+from fadewise import checks, memory
 from fadewise.access import TDMA, Access, Times
 from fadewise.channels import Channel
 from fadewise.errors import FadewiseError
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _BEFORE_THE_START = 2**63
 """Rounds from this address on are those that a warm start has seen; no run comes that far."""
+
+_NUMBERS_A_DEVICE = 12
+"""What a round has in memory at once, at the least: gains, state, decision, draw and what the costs need."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +59,13 @@ class Experiment:
         self.sampling.check(self.devices)
         for part in (self.policy, self.channel, self.access):
             _check_sizes(part, self.devices)
+        warm_start_rounds = self.policy.warm_start_rounds
+        self.channel.check(self.devices, self.rounds, warm_start_rounds)
+        memory.needed(_NUMBERS_A_DEVICE * self.devices, f"devices = {self.devices}")
+        memory.needed(
+            (_NUMBERS_A_DEVICE + warm_start_rounds) * self.devices,
+            f"warm_start_rounds = {warm_start_rounds} with devices = {self.devices}",
+        )
 
     @staticmethod
     def checked_devices(devices: object) -> int:
@@ -90,11 +100,11 @@ def begin(experiment: Experiment, seed: int | None = None) -> States:
     channel, policy = experiment.channel, experiment.policy
     policy_state = policy.init(experiment.devices)
     if policy.warm_start_rounds:
-        seen, state = [], channel.init(experiment.devices, Stream(seed, _BEFORE_THE_START))
+        seen = np.empty((policy.warm_start_rounds, experiment.devices))
+        state = channel.init(experiment.devices, Stream(seed, _BEFORE_THE_START))
         for index in range(policy.warm_start_rounds):
-            gains, state = channel.step(state, experiment.devices, Stream(seed, _BEFORE_THE_START + index))
-            seen.append(gains)
-        policy_state = policy.warm_started(policy_state, np.array(seen))
+            seen[index], state = channel.step(state, experiment.devices, Stream(seed, _BEFORE_THE_START + index))
+        policy_state = policy.warm_started(policy_state, seen)
     return States(channel.init(experiment.devices, Stream(seed, 0)), policy_state)
 
 

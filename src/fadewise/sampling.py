@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fadewise import checks
 from fadewise.checks import PerDevice
-from fadewise.errors import NotAllowed
+from fadewise.errors import FadewiseError, NotAllowed
 from fadewise.randomness import Stream, stream
 
 Array = NDArray[np.float64]
@@ -191,8 +191,11 @@ class FixedSize(Sampling):
 
     Neighbours meet; the two probabilities a and b are pooled. If a + b < 1 the winner carries all of it
     on and the other is out; else the winner is in and the other carries a + b - 1 on. This is the pivotal
-    method (Deville and Tillé, 1998) as a balanced tree, so that it takes log2(N) array operations. Choose
-    it over `Systematic` where every pair of devices should have a chance to meet in a round.
+    method (Deville and Tillé, 1998) as a balanced tree, so that it takes log2(N) array operations.
+
+    Choose it over `Systematic` where devices should meet in many combinations: in the paper's network with 4.3
+    participants, 15% of the pairs of devices can never be in together (near neighbours, whose probabilities
+    add up to less than 1), and under `Systematic` 93%.
     """
 
     kind: ClassVar[str] = "fixed"
@@ -232,6 +235,8 @@ class FixedSize(Sampling):
 class TopK(Sampling):
     """The `participants` devices with the largest q, always. Biased: it says so and is averaged plainly.
 
+    Every participant counts the same: data shares enter q, and so who takes part, but not the weights.
+
     Choose it to see what the bias costs: rarely chosen devices' data hardly enter the model.
     """
 
@@ -263,5 +268,33 @@ SAMPLINGS: dict[str, type[Sampling]] = {s.kind: s for s in (Poisson, Systematic,
 
 
 def draw(decision: Decision, seed: int, round: int, sampling: Sampling | None = None) -> Draw:
-    """Draws a round's participants: the same seed and round give the same draw."""
-    return (sampling or Poisson()).draw(decision, stream(seed, round))
+    """Draws a round's participants among all devices: the same seed and round give the same draw.
+
+    A device alone cannot draw, as it does not know whether somebody else volunteers. It asks
+    `Poisson.volunteers(decision, Stream(seed, round, first_device=n))`.
+    """
+    words, sampling = stream(seed, round), sampling or Poisson()
+    decision = _checked(decision)
+    return sampling.draw(decision, words)
+
+
+def _checked(decision: Decision) -> Decision:
+    """A decision that somebody may have made by hand."""
+    if not isinstance(decision, Decision):
+        raise NotAllowed("the decision", decision, "a Decision(probability, power, shares)")
+    probability = checks.per_device("probability", decision.probability, least=0, most=1)
+    if not isinstance(probability, np.ndarray):
+        raise NotAllowed("probability", decision.probability, "an array, one number a device")
+    devices = len(probability)
+    power = np.broadcast_to(
+        checks.sized("power", checks.per_device("power", decision.power, least=0), devices), devices
+    )
+    shares = checks.sized("shares", checks.per_device("shares", decision.shares, above=0), devices)
+    # Shares are of all devices' sum. Half a device's share, or what data shares may be off by, is rounding.
+    missing = 1 - float(np.broadcast_to(shares, devices).sum())
+    if missing > (shares / 2 if not isinstance(shares, np.ndarray) else 2e-6):
+        raise FadewiseError(
+            f"the decision is for {devices} of the devices only, as its shares add up to {1 - missing:.6g}; "
+            "a draw is among all of them, and one alone asks Poisson.volunteers(decision, Stream(seed, round, device))"
+        )
+    return Decision(probability, power, shares)

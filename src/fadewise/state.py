@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zipfile
 import zlib
@@ -62,10 +63,13 @@ def save_state(path: str | Path, state: tuple[Any, ...]) -> None:
             np.savez(file, allow_pickle=False, **flatten(state))
             file.flush()
             os.fsync(file.fileno())
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        temporary.replace(path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise FadewiseError(f"the state cannot be saved to {path}: {error.strerror or error}") from error
         raise
-    temporary.replace(path)
 
 
 def load_state(path: str | Path, like: S) -> S:

@@ -7,11 +7,13 @@ inclusion probabilities π.
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fadewise import checks
 from fadewise.errors import FadewiseError
 from fadewise.sampling import FixedSize, Poisson, Sampling, Systematic
 
@@ -44,6 +46,14 @@ def theorem_1(
     gradient_squares: E‖g_n(y_{t,i})‖² with shape (T, N, I). inclusion: q or π with shape (T, N).
     """
     squares, pi = np.asarray(gradient_squares, np.float64), np.asarray(inclusion, np.float64)
+    if squares.ndim != 3 or not squares.size or pi.shape != squares.shape[:2]:
+        raise FadewiseError(
+            f"gradient_squares have shape {squares.shape} and inclusion has {pi.shape}; "
+            "they must be (rounds, devices, steps) and (rounds, devices)"
+        )
+    if not ((pi > 0) & (pi <= 1)).all():
+        raise FadewiseError("inclusion must be above 0 and at most 1 for every device in every round")
+    checks.number("step_size", step_size, above=0)
     rounds, devices, steps = squares.shape
     # Σ_i Σ_{j<i} counts the gradient of step j once for each of the I - 1 - j later steps.
     later_steps = np.arange(steps - 1, -1, -1)
@@ -74,6 +84,9 @@ def corollary_1(
     gradient_bound: G. variance_factor: the mean of 1/π over devices and rounds, as `plan` reports it.
     The published drift is twice the exact one, which counts I(I - 1)/2 pairs of steps and not I(I - 1).
     """
+    checks.number("step_size", step_size, above=0)
+    checks.whole("local_steps", local_steps, least=1)
+    checks.whole("rounds", rounds, least=1)
     drift = step_size**2 * smoothness**2 * (local_steps - 1) ** 2 * gradient_bound**2
     return Bound(
         start=2 * gap / (step_size * rounds * local_steps),
@@ -86,9 +99,16 @@ def sampling_variance(updates: ArrayLike, joint: ArrayLike, shares: ArrayLike | 
     """E‖Σ_drawn (w_n/π_n)·Δ_n - Σ w_n·Δ_n‖² = ΣΣ w_i·w_j·(π_ij/(π_i·π_j) - 1)·⟨Δ_i, Δ_j⟩, exactly.
 
     updates: Δ, a row a device. joint: π_ij, with π on its diagonal (see `joint_inclusion`).
+
+    The weights divide by the true π; those of `fallback="published"` divide by q, and have another variance and
+    a bias. Infinite where a device can never be drawn.
     """
-    delta, pi_ij = np.asarray(updates, np.float64), np.asarray(joint, np.float64)
+    delta, pi_ij = _updates(updates), np.asarray(joint, np.float64)
+    if pi_ij.shape != (len(delta), len(delta)):
+        raise FadewiseError(f"joint has shape {pi_ij.shape}; it must be a row and a column for each of {len(delta)}")
     pi = pi_ij.diagonal()
+    if not (pi > 0).all():
+        return math.inf
     weights = np.full(len(pi), 1 / len(pi)) if shares is None else np.asarray(shares, np.float64)
     weighted = delta * (weights / pi)[:, None]
     return float(np.sum((pi_ij - np.outer(pi, pi)) * (weighted @ weighted.T)))
@@ -96,20 +116,27 @@ def sampling_variance(updates: ArrayLike, joint: ArrayLike, shares: ArrayLike | 
 
 def poisson_variance(updates: ArrayLike, probability: ArrayLike) -> float:
     """The same for independent draws: (1/N²)·Σ (1/q - 1)·‖Δ_n‖²."""
-    delta, q = np.asarray(updates, np.float64), np.asarray(probability, np.float64)
+    delta, q = _updates(updates), _probabilities(probability)
+    if len(q) != len(delta):
+        raise FadewiseError(f"there are {len(delta)} updates and {len(q)} probabilities; there must be as many")
+    if not q.all():
+        return math.inf
     return float(np.sum((1 / q - 1) * np.square(delta).sum(axis=1))) / len(q) ** 2
 
 
 def simple_random_variance(updates: ArrayLike, participants: int) -> float:
     """The same for M of N drawn uniformly: (1 - M/N)/M · S², S² the updates' variance among devices."""
-    delta = np.asarray(updates, np.float64)
-    s_squared = float(np.square(delta - delta.mean(axis=0)).sum()) / (len(delta) - 1)
+    delta = _updates(updates)
+    checks.whole("participants", participants, least=0, most=len(delta))
+    if participants == 0:
+        return math.inf
+    s_squared = float(np.square(delta - delta.mean(axis=0)).sum()) / max(len(delta) - 1, 1)
     return (1 - participants / len(delta)) / participants * s_squared
 
 
 def joint_inclusion(sampling: Sampling, probability: ArrayLike) -> Array:
     """π_ij, the probability that devices i and j are both drawn, with π_i on the diagonal. N × N."""
-    q = np.asarray(probability, np.float64)
+    q = _probabilities(probability)
     if isinstance(sampling, Poisson):
         joint, nobody = np.outer(q, q), float(np.prod(1 - q))
     elif isinstance(sampling, Systematic):
@@ -119,7 +146,7 @@ def joint_inclusion(sampling: Sampling, probability: ArrayLike) -> Array:
     else:
         raise FadewiseError(f"sampling {sampling.kind} is biased: it has no inclusion probabilities")
     np.fill_diagonal(joint, q)
-    if sampling.fallback != "none":
+    if sampling.fallback != "none" and q.any():
         # Whoever is asked sends alone: the fallback adds to the diagonal and to nothing else.
         last_resorts = np.flatnonzero(q == q.max())
         joint[last_resorts, last_resorts] += nobody / len(last_resorts)
@@ -128,10 +155,26 @@ def joint_inclusion(sampling: Sampling, probability: ArrayLike) -> Array:
 
 def simple_random_joint(devices: int, participants: int) -> Array:
     """π_ij of a draw of M of N devices in which every subset is as likely: M(M - 1)/(N(N - 1))."""
+    checks.whole("devices", devices, least=1)
+    checks.whole("participants", participants, least=0, most=devices)
     pair = participants * (participants - 1) / (devices * (devices - 1)) if devices > 1 else 0.0
     joint = np.full((devices, devices), pair)
     np.fill_diagonal(joint, participants / devices)
     return joint
+
+
+def _updates(updates: ArrayLike) -> Array:
+    delta = np.asarray(updates, np.float64)
+    if delta.ndim != 2 or not len(delta):
+        raise FadewiseError(f"updates have shape {delta.shape}; they must be a row for each device")
+    return delta
+
+
+def _probabilities(probability: ArrayLike) -> Array:
+    q = np.asarray(checks.per_device("probability", probability, least=0, most=1))
+    if q.ndim != 1:
+        raise FadewiseError(f"probability has shape {q.shape}; there must be one for each device")
+    return q
 
 
 def _systematic_joint(q: Array) -> Array:

@@ -119,3 +119,17 @@ def test_switch_has_its_long_run_share_and_its_mean_stays() -> None:
 def test_too_few_values_for_the_devices_are_refused() -> None:
     with pytest.raises(fw.FadewiseError, match="mean_gain has 3 values for 5 devices"):
         fw.Rayleigh([1.0, 2.0, 3.0]).step(fw.Rayleigh().init(5, Stream(0, 0)), 5, Stream(0, 0))  # type: ignore[arg-type]
+
+
+def test_a_switch_within_a_switch_is_refused() -> None:
+    """However deep: they would take the same random words, and go on and off together."""
+    link, switched = fw.Link(22e6, 1e6), fw.Switched(fw.Rayleigh(1.0))
+    for inner in (switched, fw.Bounded(link, switched)):
+        with pytest.raises(fw.FadewiseError, match=r"^inner holds another switched channel"):
+            fw.Switched(inner)
+
+
+@pytest.mark.parametrize("mean_gain", [[], np.empty(0)])
+def test_no_gain_at_all_is_refused(mean_gain: object) -> None:
+    with pytest.raises(fw.FadewiseError, match=r"^mean_gain is .*; it must be one number, or one number a device"):
+        fw.Rayleigh(mean_gain)  # type: ignore[arg-type]

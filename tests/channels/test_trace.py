@@ -75,7 +75,7 @@ def test_all_formats_give_the_same_gains(tmp_path: Path) -> None:
         (HEADER + "0,0,1\n0,1,x\n", "gains.csv, line 3: '0,1,x' must be three numbers: round, device, gain"),
         (HEADER + "0,0,1\n0,1\n", "gains.csv, line 3: '0,1' must be three numbers: round, device, gain"),
         (HEADER + "0,0,0x1\n", "gains.csv, line 2: '0,0,0x1' must be three numbers: round, device, gain"),
-        (HEADER + "1,0,1\n", f"gains.csv has no gain for device 0 in round 0; {WHERE}"),
+        (HEADER + "1,0,1\n", "gains.csv: the lowest round is 1; rounds must be numbered from 0"),
         (HEADER + "0,0,1\n1,1,1\n1,0,1\n", f"gains.csv has no gain for device 1 in round 0; {WHERE}"),
         (
             HEADER + "0,0,1\n0,1,1\n1,1,2\n1,0,1\n1,1,2\n",
@@ -315,3 +315,30 @@ def test_the_trace_cannot_be_changed_by_its_users(trace: Path) -> None:
     assert step(channel, 0) == [0.0, 1.0, 2.0]
     with pytest.raises(ValueError, match="read-only"):
         channel.gains[0, 0] = 1.0
+
+
+def test_an_experiment_checks_its_trace_before_the_first_round(tmp_path: Path) -> None:
+    path = npz_file(tmp_path, gains=np.ones((4, 3)))
+    link = fw.Link(1e6, 1e6)
+
+    def experiment(devices: int, rounds: int, repeat: bool, warm_start_rounds: int = 0) -> fw.Experiment:
+        channel = fw.Bounded(link, fw.Trace(path, repeat))
+        policy = fw.Lyapunov(link, devices, 1.0, warm_start_rounds=warm_start_rounds)
+        return fw.Experiment(devices, channel, policy, rounds=rounds)
+
+    fw.plan(experiment(3, 4, repeat=False))
+    fw.plan(experiment(3, 9, repeat=True, warm_start_rounds=5))
+    for (devices, rounds, repeat, warm), said in {
+        (2, 4, True, 0): "has gains for 3 devices; it must have them for 2",
+        (3, 5, False, 0): "ends after round 3; run 4 rounds at most, or set repeat = true",
+        (3, 4, False, 1): "has no rounds before round 0 for a warm start to see; "
+        "set channel.repeat = true, or policy.warm_start_rounds = 0",
+    }.items():
+        with pytest.raises(fw.FadewiseError) as raised:
+            experiment(devices, rounds, repeat, warm)
+        assert str(raised.value) == f"{path} {said}"
+
+
+def test_devices_numbered_from_one_are_told(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, HEADER + "0,1,1\n0,2,1\n")
+    assert refused(path) == "gains.csv: the lowest device is 1; devices must be numbered from 0"

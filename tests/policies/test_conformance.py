@@ -1,7 +1,8 @@
 """What every policy that ships must keep to. A new one is tested by being exported."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import pytest
 import fadewise as fw
 from fadewise.policies import POLICIES
 from fadewise.randomness import Stream
+from fadewise.sampling import Sampling, drawn
+from fadewise.state import NoState
 
 DEVICES = 57  # no multiple of a SIMD register's or a random block's width
 
@@ -47,16 +50,29 @@ def played(policy: Any, rounds: int, seed: int = 0) -> list[tuple[Any, Any, Any]
     return result
 
 
+def included(draw: fw.Draw) -> np.ndarray:
+    """π, or who was taken where the choice is biased."""
+    if draw.population_inclusion is not None:
+        return draw.population_inclusion
+    return np.isin(np.arange(DEVICES), draw.devices).astype(float)
+
+
 each_policy = pytest.mark.parametrize("kind", sorted(POLICIES))
 each_local = pytest.mark.parametrize("kind", sorted(k for k, p in POLICIES.items() if issubclass(p, fw.LocalPolicy)))
 
 
 @each_policy
 def test_probability_and_power_are_within_their_limits(kind: str) -> None:
-    for t, (decision, draw, _) in enumerate(played(make(kind), 100)):
+    check_limits(make(kind))
+
+
+def check_limits(policy: Any) -> None:
+    for t, (decision, draw, _) in enumerate(played(policy, 100)):
         reachable = gains_of(t) > 0
         q, power = decision.probability, decision.power
-        assert ((q[reachable] > 0) & (q[reachable] <= 1)).all()
+        # A policy that says that it is biased may leave devices out for good; all others may not.
+        assert (q[reachable] > 0).all() or draw.population_inclusion is None
+        assert ((q >= 0) & (q <= 1)).all()
         assert (q[~reachable] == 0).all()
         assert ((power >= 0) & (power <= link().peak_power)).all()
         assert reachable[draw.devices].all()
@@ -83,7 +99,8 @@ def test_same_seed_same_decisions(kind: str) -> None:
         assert a.power.tobytes() == b.power.tobytes()
         assert draw_a.devices.tobytes() == draw_b.devices.tobytes()
     other = played(make(kind), 10, seed=1)
-    assert any(
+    # What a biased policy chooses by the gains alone is the same under any seed.
+    assert any(x[1].population_inclusion is None for x in other) or any(
         x[1].devices.tobytes() != y[1].devices.tobytes() for x, y in zip(played(make(kind), 10), other, strict=True)
     )
 
@@ -150,7 +167,7 @@ def test_mean_power_is_kept_in_the_long_run(kind: str) -> None:
     assert plan.settled_round is not None
     # In the first rounds more may be spent; over the second half no device may spend more than it has.
     ledger_rounds = list(fw.play_all(experiment))[3000:]
-    spent = np.mean([r.decision.power * np.asarray(r.draw.population_inclusion) for r in ledger_rounds], axis=0)
+    spent = np.mean([r.decision.power * included(r.draw) for r in ledger_rounds], axis=0)
     assert (spent / link().mean_power).max() < 1.1
 
 
@@ -160,3 +177,36 @@ def test_it_runs_from_a_configuration(kind: str) -> None:
 
     settings = config.read("paper/cifar10-het") | {"policy": {"kind": kind} | EXAMPLES.get(kind, {}), "rounds": 5}
     assert fw.plan(config.experiment(settings, "test")).mean_participants.value > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Loudest(fw.CentralPolicy[NoState]):
+    """The three best channels, always: biased, and it says so."""
+
+    kind: ClassVar[str] = "loudest"
+    keeps_mean_power: ClassVar[bool] = False
+    link: fw.Link
+    population: int
+
+    def init(self, devices: int) -> NoState:
+        return NoState()
+
+    def select(
+        self, state: NoState, gains: np.ndarray, stream: Stream, sampling: Sampling
+    ) -> tuple[fw.Decision, fw.Draw, NoState]:
+        best = np.sort(np.argsort(-gains, kind="stable")[:3])
+        q = np.zeros(len(gains))
+        q[best[gains[best] > 0]] = 1.0
+        decision = fw.Decision(q, q * self.link.mean_power, self.shares)
+        return decision, drawn(decision, np.flatnonzero(q), None), state
+
+
+def test_a_biased_central_policy_can_conform(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POLICIES, "loudest", Loudest)
+    check_limits(make("loudest"))
+    test_inclusion_is_a_probability_and_the_weights_are_its_reciprocals("loudest")
+    test_same_seed_same_decisions("loudest")
+    test_inputs_are_left_as_they_were("loudest")
+    plan = fw.plan(fw.Experiment(DEVICES, fw.Rayleigh(1.0), make("loudest"), rounds=30))
+    assert plan.mean_participants.value == 3
+    assert plan.as_dict()["variance_factor"] is None

@@ -263,3 +263,75 @@ def test_warm_start_spends_the_mean_power_from_the_first_round() -> None:
     warm = mean_power(fw.Lyapunov(link, 100, airtime_weight=100.0, warm_start_rounds=100), 300)
     assert 1.25 < cold < 1.4
     assert 0.97 < warm < 1.03
+
+
+@pytest.mark.parametrize("penalty_weight", [1e-3, 1e3, 1e9])
+@pytest.mark.parametrize("airtime_weight", [1e-2, 10.0])
+def test_warm_start_meets_the_limit_in_watts_too(penalty_weight: float, airtime_weight: float) -> None:
+    """Over the gains seen, exactly, wherever the limit binds; the backlog then is anything from 1e-6 to 1e20."""
+    link = fw.Link.physical(
+        20e6, 1.8e7, peak_power_dbm=23.0, mean_power_dbm=np.linspace(-10, 20, 20), noise_density_dbm_hz=-174.0
+    )
+    policy = fw.Lyapunov(link, 20, airtime_weight, penalty_weight)
+    gains = np.random.default_rng(0).exponential(1, (60, 20)) * 10 ** np.linspace(-13, -9, 20)
+    gains[::7] = 0
+    state = policy.warm_started(policy.init(20), gains)
+
+    def spent(of: Backlog) -> Array:
+        decisions = [policy.decide(of, row)[0] for row in gains]
+        return np.asarray(np.mean([d.power * d.probability for d in decisions], axis=0) / link.mean_power)
+
+    binds = spent(policy.init(20)) > 1
+    assert binds.sum() > 10
+    np.testing.assert_allclose(spent(state)[binds], 1, rtol=1e-4)
+    assert (state.backlog[~binds] == 0).all()
+
+
+def test_warm_start_of_a_device_that_was_never_in_reach_is_zero() -> None:
+    policy = fw.Lyapunov(fw.Link(22e6, 1e7), 2, 10.0)
+    state = policy.warm_started(policy.init(2), np.array([[0.0, 1.0], [0.0, 2.0]]))
+    assert state.backlog[0] == 0
+    assert np.isfinite(state.backlog).all()
+
+
+@pytest.mark.parametrize("gains", [["a", "b"], [1j, 2j], [[1.0], [1.0, 2.0]], [None, 1.0], [True, False]])
+def test_gains_that_are_no_numbers_are_refused(gains: object) -> None:
+    policy = fw.Lyapunov(fw.Link(22e6, 1e7), 2, 10.0)
+    with pytest.raises(fw.FadewiseError, match=r"^gains are .*; they must be real numbers"):
+        policy.decide(policy.init(2), gains)  # type: ignore[arg-type]
+
+
+def test_a_policy_without_a_link_is_refused() -> None:
+    for make in (fw.Lyapunov, fw.Uniform, fw.UniformPoisson):
+        with pytest.raises(fw.FadewiseError, match=r"^link is None; it must be a Link"):
+            make(None, 10, 1.0)  # type: ignore[arg-type]
+
+
+def test_who_spends_what_where_devices_come_and_go() -> None:
+    """On half of the time: uniform choice spends half of the limit, the queue all of it."""
+    link, channel = fw.Link(22e6, 32 * 555_178), fw.Switched(fw.Rayleigh(2.0))
+    uniform = fw.plan(fw.Experiment(50, channel, fw.Uniform(link, 50, 4.0), rounds=1500))
+    # 50 switches over 1,500 rounds, correlated over ten of them: a deviation of 0.6%.
+    assert uniform.running_power[-1] == pytest.approx(0.5, abs=0.025)
+    policy = fw.Lyapunov(link, 50, airtime_weight=10.0, warm_start_rounds=200)
+    assert fw.plan(fw.Experiment(50, channel, policy, rounds=1500)).running_power[-1] > 0.95
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-310, 1e200])
+def test_weights_that_floats_cannot_carry_are_refused(weight: float) -> None:
+    for settings in ({"airtime_weight": weight}, {"airtime_weight": 1.0, "penalty_weight": weight}):
+        with pytest.raises(fw.FadewiseError, match=r"it must be from 1e-50 to 1e\+50"):
+            fw.Lyapunov(fw.Link(22e6, 1e7), 10, **settings)  # type: ignore[arg-type]
+    with pytest.raises(fw.FadewiseError, match=r"^peak_power is .*; it must be from"):
+        fw.Link(22e6, 1e7, peak_power=weight)
+
+
+@pytest.mark.parametrize("extreme", [1e-50, 1e50])
+def test_at_the_ends_of_the_range_decisions_are_numbers(extreme: float) -> None:
+    for settings in ({"payload_bits": extreme}, {"bandwidth_hz": extreme}, {"noise_power": extreme}):
+        link = fw.Link(**{"bandwidth_hz": 1e7, "payload_bits": 1e7} | settings)  # type: ignore[arg-type]
+        for weights in ((extreme, 1.0), (1.0, extreme), (extreme, extreme)):
+            policy = fw.Lyapunov(link, 3, *weights)
+            decision, state = policy.decide(Backlog(np.array([0.0, 1e-9, 1e9])), np.array([1e-3, 1.0, 1e3]))
+            for values in (decision.probability, decision.power, state.backlog):
+                assert np.isfinite(values).all()

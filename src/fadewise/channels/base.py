@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -22,6 +23,16 @@ class Channel(ABC, Generic[State]):
 
     kind: ClassVar[str]
     """Its name in configurations."""
+
+    def check(self, devices: int, rounds: int, warm_start_rounds: int) -> None:
+        """Refuses what this channel cannot give to an experiment, before its first round; held channels too."""
+        for inner in self.held():
+            inner.check(devices, rounds, warm_start_rounds)
+
+    def held(self) -> list[Channel[Any]]:
+        """The channels that this one has among its fields."""
+        values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        return [value for value in values if isinstance(value, Channel)]
 
     @abstractmethod
     def init(self, devices: int, stream: Stream) -> State:

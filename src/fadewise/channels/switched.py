@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fadewise import checks
 from fadewise.channels.base import Channel
 from fadewise.checks import PerDevice
+from fadewise.errors import SettingError
 from fadewise.randomness import Stream
 
 
@@ -35,6 +36,12 @@ class Switched(Channel[Availability]):
     mean_rounds_off: PerDevice = 10.0
 
     def __post_init__(self) -> None:
+        within: list[Channel[Any]] = [self.inner]
+        while within:
+            channel = within.pop()
+            if isinstance(channel, Switched):
+                raise SettingError("inner", "holds another switched channel; their switches would move together")
+            within += channel.held()
         for name in ("mean_rounds_on", "mean_rounds_off"):
             object.__setattr__(self, name, checks.per_device(name, getattr(self, name), least=1))
 

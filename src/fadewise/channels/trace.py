@@ -26,7 +26,8 @@ class Trace(Channel[NoState]):
     path: a .csv or .parquet file with the columns round, device, gain (both numbered from 0, rows in any
         order), or an .npz file with an array `gains`, a row a round and a column a device. Parquet needs
         pyarrow (the `train` extra). In a TOML file it is relative to that file's folder.
-    repeat: start again from the first round where the trace ends; else running past its end is an error.
+    repeat: start again from the first round where the trace ends; else running past its end is an error. A warm
+        start needs it, and sees rounds of the trace that the run sees as well: there are no others.
     """
 
     kind: ClassVar[str] = "trace"
@@ -34,11 +35,26 @@ class Trace(Channel[NoState]):
     repeat: bool = False
 
     def __post_init__(self) -> None:
-        self.check()
-
-    def check(self) -> None:
-        """Reads the file, so that a bad one is refused now and not rounds later."""
+        # The file is read now, so that a bad one is refused now and not rounds later.
         self.gains.flags.writeable = False
+
+    def check(self, devices: int, rounds: int, warm_start_rounds: int) -> None:
+        have, columns = self.gains.shape
+        if columns != devices:
+            raise FadewiseError(f"{self.path} has gains for {columns} devices; it must have them for {devices}")
+        if rounds > have and not self.repeat:
+            raise self._ended()
+        if warm_start_rounds and not self.repeat:
+            raise FadewiseError(
+                f"{self.path} has no rounds before round 0 for a warm start to see; "
+                "set channel.repeat = true, or policy.warm_start_rounds = 0"
+            )
+
+    def _ended(self) -> FadewiseError:
+        rounds = len(self.gains)
+        return FadewiseError(
+            f"{self.path} ends after round {rounds - 1}; run {rounds} rounds at most, or set repeat = true"
+        )
 
     @functools.cached_property
     def gains(self) -> NDArray[np.float64]:
@@ -53,9 +69,7 @@ class Trace(Channel[NoState]):
         if stream.first_device + devices > columns:
             raise FadewiseError(f"{self.path} has gains for {columns} devices, not for {stream.first_device + devices}")
         if stream.round >= rounds and not self.repeat:
-            raise FadewiseError(
-                f"{self.path} ends after round {rounds - 1}; run {rounds} rounds at most, or set repeat = true"
-            )
+            raise self._ended()
         row = self.gains[stream.round % rounds]
         return row[stream.first_device : stream.first_device + devices].copy(), state
 
@@ -153,6 +167,8 @@ def _arranged(
             raise FadewiseError(
                 f"{path}: {name} {column[wrong[0]]:g} in data row {wrong[0] + 1} must be a whole number from 0"
             )
+        if column.min() == 1:
+            raise FadewiseError(f"{path}: the lowest {name} is 1; {name}s must be numbered from 0")
     shape = (int(rounds.max()) + 1, int(devices.max()) + 1)
     if shape[0] * shape[1] > 4 * len(values) + 1000:  # mostly gaps: name one without making the whole table
         raise FadewiseError(

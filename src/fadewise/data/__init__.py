@@ -5,6 +5,7 @@ from fadewise.data.base import Data as Data
 from fadewise.data.base import Federation as Federation
 from fadewise.data.base import Shard as Shard
 from fadewise.data.cifar import CIFAR10 as CIFAR10
+from fadewise.data.handwriting import Handwriting as Handwriting
 from fadewise.data.leaf import LEAF as LEAF
 from fadewise.data.parquet import Writers as Writers
 from fadewise.data.partitions import IID as IID

@@ -51,7 +51,7 @@ class Glyphs(NamedTuple):
 def glyphs() -> Glyphs:
     """The Hershey fonts (A. V. Hershey, U.S. National Bureau of Standards, 1967)."""
     try:
-        from HersheyFonts import HersheyFonts  # type: ignore[import-untyped]
+        from HersheyFonts import HersheyFonts
     except ImportError:
         raise FadewiseError("the handwriting set needs Hershey-Fonts: pip install 'fadewise[train]'") from None
     points = np.empty((len(FONTS), len(CHARACTERS), 2, POINTS), np.float32)

@@ -13,6 +13,9 @@ from fadewise.link import Link
 from fadewise.randomness import Stream
 from fadewise.sampling import Decision, Draw, Sampling
 
+LONGEST_WARM_START = 100_000
+"""Rounds that a policy may want to see before the first: they are all in memory at once."""
+
 State = TypeVar("State", bound=tuple[Any, ...])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -14,7 +15,7 @@ from fadewise.checks import PerDevice
 from fadewise.errors import SettingError
 from fadewise.link import Link
 from fadewise.minimiser import BLOCK, Minimiser, Scratch
-from fadewise.policies.base import Feedback, LocalPolicy
+from fadewise.policies.base import LONGEST_WARM_START, Feedback, LocalPolicy
 from fadewise.sampling import Decision
 
 
@@ -53,13 +54,15 @@ class Lyapunov(LocalPolicy[Backlog]):
     warm_start_rounds: int = 0
 
     def __post_init__(self) -> None:
+        checks.instance("link", self.link, Link, "fw.Link(bandwidth_hz=22e6, payload_bits=1e6)")
         checks.whole("population", self.population, least=1)
-        checks.number("airtime_weight", self.airtime_weight, above=0)
-        checks.number("penalty_weight", self.penalty_weight, above=0)
+        checks.positive("airtime_weight", self.airtime_weight)
+        checks.positive("penalty_weight", self.penalty_weight)
         checks.choice("variant", self.variant, ("exact", "published"))
-        checks.whole("warm_start_rounds", self.warm_start_rounds, least=0)
+        checks.whole("warm_start_rounds", self.warm_start_rounds, least=0, most=LONGEST_WARM_START)
         if self.data_shares is not None:
-            shares = checks.per_device("data_shares", self.data_shares, above=0, most=1)
+            checks.per_device("data_shares", self.data_shares, above=0, most=1)
+            shares = checks.positive_per_device("data_shares", self.data_shares)
             # A device alone knows its own share only; of another length, `init` refuses them.
             if not isinstance(shares, np.ndarray) or len(shares) == self.population:
                 total = float(np.broadcast_to(shares, self.population).sum())
@@ -107,7 +110,8 @@ class Lyapunov(LocalPolicy[Backlog]):
     def warm_started(self, state: Backlog, gains: NDArray[np.float64]) -> Backlog:
         """The backlog at which each device's P·q averages P̄ over the given gains, by bisection of ln Z."""
         devices = len(state.backlog)
-        low, high = np.full(devices, -20.0), np.full(devices, 30.0)
+        lowest, high = self._bracket(gains)
+        low = lowest.copy()
         for _ in range(24):
             middle = (low + high) / 2
             spent = np.zeros(devices)
@@ -116,7 +120,32 @@ class Lyapunov(LocalPolicy[Backlog]):
                 spent += decision.power * decision.probability
             too_loud = spent > self.link.mean_power * len(gains)
             low, high = np.where(too_loud, middle, low), np.where(too_loud, high, middle)
-        return Backlog(np.where(low > -20, np.exp(low), 0.0))
+        return Backlog(np.where(low > lowest, np.exp(low), 0.0))
+
+    def _bracket(self, gains: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Between which ln Z each device's P·q over these gains has come down from its most to at most P̄.
+
+        P is the root at Z = A·N0·.../(x·(ln x)²) with x = 1 + aP. Far below the Z at which it is Pmax for any of the
+        gains, neither P nor q depends on Z; from that on at which it is P̄ for all of them, P·q ≤ P̄.
+        """
+        scale = math.log(self._minimiser.a_factor)
+        lowest, highest = np.full(len(gains[0]), np.inf), np.full(len(gains[0]), -np.inf)
+        for row in gains:
+            on = row > 0
+            for power in (self.link.peak_power, self.link.mean_power):
+                u = np.log1p(np.minimum(row / self.link.noise_power * power, np.finfo(np.float64).max))
+                log_z = scale + np.log(row, where=on, out=np.zeros(len(row))) - u
+                log_z -= 2 * np.log(np.maximum(u, np.finfo(np.float64).tiny))
+                lowest = np.where(on, np.minimum(lowest, log_z), lowest)
+                highest = np.where(on, np.maximum(highest, log_z), highest)
+        if self.variant == "published":
+            # Where its q would exceed 1 it sends at Pmax, unless Z·Pmax is large beside V·κ; then Pmax·q ≤ P̄.
+            curvature = np.log(self.population) + 2 * np.log(self.shares)
+            at_peak = math.log(self.penalty_weight) + curvature + np.log(self.link.peak_power)
+            highest = np.maximum(highest, at_peak - 2 * np.log(self.link.mean_power))
+        seen = lowest < np.inf
+        # 20 below: by then Z·P is nothing beside the airtime's cost, which it equals at most where P is Pmax.
+        return np.where(seen, lowest - 20, 0.0), np.where(seen, highest, 0.0)
 
     @functools.cached_property
     def _minimiser(self) -> Minimiser:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from fadewise.errors import FadewiseError, NotAllowed
 from fadewise.planning import Plan
+from fadewise.reports.tables import shown_setting
 
 FORMATS = (".png", ".svg", ".pdf")
 _STYLE: Any = {
@@ -33,6 +33,7 @@ _STYLE: Any = {
 }
 _POLICY_COLORS = ("#8a8f98", "#8a8f98", "#1f6f8b", "#d9822b")
 _POLICY_STYLES = ("o-", "x:", "o-", "s--")
+_ACCURACY_COLORS = ("#8a8f98", "#1f6f8b", "#d9822b")
 _LIMIT = "#b03a2e"
 
 
@@ -40,16 +41,32 @@ def check_writable(path: Path) -> None:
     """Refuses a file that a figure cannot be written to."""
     if path.suffix not in FORMATS:
         raise NotAllowed("the figure's file", str(path), "a name ending in " + ", ".join(FORMATS))
-    folder = path.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
-        raise FadewiseError(f"the figure cannot be written to {path}: {folder} is not a folder one can write to")
+    if path.is_dir():
+        raise FadewiseError(f"the figure cannot be written to {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise FadewiseError(f"the figure cannot be written to {path}: {path.parent} is not a folder")
+    # Opening tells what no question about permissions does; whatever is there stays as it is.
+    new = not path.exists()
+    try:
+        path.open("ab").close()
+        if new:
+            path.resolve().unlink()
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> FadewiseError:
+    return FadewiseError(f"the figure cannot be written to {path}: {error.strerror or error}")
 
 
 def save(figure: Figure, path: Path) -> None:
     """Writes a figure in the format that the file's name ends in."""
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}[path.suffix]
     with mpl.rc_context(_STYLE):
-        figure.savefig(path, dpi=160, metadata=metadata)
+        try:
+            figure.savefig(path, dpi=160, metadata=metadata)
+        except OSError as error:
+            raise _unwritable(path, error) from None
 
 
 def of_plans(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Figure:
@@ -69,19 +86,33 @@ def of_plans(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Fig
         right.margins(0.15)
         if any(labels):
             left.legend(title=_heading(plans[0][0]), loc="lower left", ncols=3)
-        figure.suptitle(title, fontsize=10, color="#30353b")
+        figure.suptitle(_plain(title), fontsize=10, color="#30353b")
     return figure
 
 
-def of_frontier(curves: Sequence[tuple[str, Sequence[float], Sequence[float]]]) -> Figure:
-    """What a round is worth against its airtime, a curve (name, airtimes, worths) for each policy."""
+def _plain(text: str) -> str:
+    """What a user named, as it stands: a $ would begin a formula."""
+    return text.replace("$", r"\$")
+
+
+def of_frontier(curves: Sequence[tuple[str, Sequence[float], Sequence[float], Sequence[bool]]]) -> Figure:
+    """What a round is worth against its airtime, a curve for each policy.
+
+    A curve is a name, airtimes, worths, and which points are comparable: the others are hollow and not joined.
+    """
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(6.8, 4.0), layout="constrained")
         axes = figure.subplots()
-        for (name, airtime_s, worth), color, style in zip(curves, _POLICY_COLORS, _POLICY_STYLES, strict=False):
-            axes.plot(airtime_s, worth, style, color=color, linewidth=1.6, markersize=4.5, label=name)
+        for (name, *points), color, style in zip(curves, _POLICY_COLORS, _POLICY_STYLES, strict=False):
+            airtime_s, worth, comparable = map(np.asarray, points)
+            look: Any = {"color": color, "linewidth": 1.6, "markersize": 4.5}
+            axes.plot(airtime_s[comparable], worth[comparable], style, label=name, **look)
+            others = ~comparable
+            axes.plot(
+                airtime_s[others], worth[others], style[0], linestyle="", markerfacecolor="none", alpha=0.5, **look
+            )
         axes.set(xscale="log", yscale="log", xlabel="airtime a round, s")
-        axes.set_ylabel("what a round is worth, in uniformly drawn participants")
+        axes.set_ylabel("worth in the bound's sampling term, N / mean of 1/π")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -106,8 +137,22 @@ def airtime_against_participants(axes: Axes, plan: Plan, color: Any) -> None:
 
 
 def _label(variant: Mapping[str, Any]) -> str:
-    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in variant.values())
+    values = [f"{value:g}" if isinstance(value, float) else shown_setting(value) for value in variant.values()]
+    return _plain(", ".join(values))
 
 
 def _heading(variant: Mapping[str, Any]) -> str:
-    return ", ".join(key.rpartition(".")[2] for key in variant)
+    return _plain(", ".join(key.rpartition(".")[2] for key in variant))
+
+
+def of_accuracy(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], target: float) -> Figure:
+    """Test accuracy over airtime, a curve for each policy, and the target that they are compared at."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6.8, 3.8), layout="constrained")
+        axes = figure.subplots()
+        for (name, (airtime_s, accuracy)), color in zip(curves.items(), _ACCURACY_COLORS, strict=False):
+            axes.plot(airtime_s, accuracy, label=name, color=color, linewidth=1.8)
+        axes.axhline(target, color=_LIMIT, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
+        axes.set(xlabel="airtime so far, s", ylabel="test accuracy", xlim=(0, None), ylim=(0, None))
+        axes.legend(loc="lower right")
+    return figure

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from fadewise.planning import Plan
@@ -16,11 +17,16 @@ from fadewise.statistics import Estimate
 
 def of_plan(title: str, plan: Plan) -> Table:
     """One plan, a line for each of its costs with what it means."""
-    seeds = f"seed {plan.seeds[0]}" if len(plan.seeds) == 1 else f"{len(plan.seeds)} seeds"
-    table = Table(title=f"{title}: {plan.devices} devices, {plan.rounds} rounds, {seeds}", box=box.SIMPLE_HEAD)
+    one_seed = len(plan.seeds) == 1
+    seeds = f"seed {plan.seeds[0]}" if one_seed else f"{len(plan.seeds)} seeds"
+    table = Table(
+        title=escape(f"{title}: {plan.devices} devices, {plan.rounds} rounds, {seeds}"),
+        caption="± over batches of one seed's rounds; --seeds 0-4 gives it over seeds" if one_seed else None,
+        box=box.SIMPLE_HEAD,
+    )
     table.add_column("a round", no_wrap=True)
     table.add_column("mean", justify="right", no_wrap=True)
-    table.add_column("± 95%", justify="right", no_wrap=True)
+    table.add_column("±", justify="right", no_wrap=True)
     table.add_column("")
     unit = "W" if plan.in_watts else "in units of the link"
     energy = [("energy", plan.energy, "J, transmitted by all participants")] if plan.in_watts else []
@@ -29,11 +35,12 @@ def of_plan(title: str, plan: Plan) -> Table:
         ("airtime", plan.airtime_s, "s on the air"),
         ("round time", plan.round_time_s, "s, with overhead and computing"),
         ("mean power", plan.mean_power, f"{unit}, average over devices and rounds"),
-        ("worst power", plan.worst_power, f"{unit}, of the device that spends most"),
+        ("worst power", plan.worst_power, f"{unit}, of the device that spends most of its limit"),
+        ("worst of limit", plan.worst_power_ratio, "the same over that device's limit"),
         ("power slack", plan.power_slack, "of the limit left unspent at the end (below 0: overspent)"),
         *energy,
         ("objective y0", plan.objective, "Σ 1/(N·q) + λ·q·airtime"),
-        ("mean 1/π", plan.variance_factor, "sampling variance against everyone taking part"),
+        ("mean 1/π", plan.variance_factor, "sampling term of the bound, 1 if everyone takes part"),
         ("fallback", plan.fallback_rate, "of rounds nobody volunteered"),
         ("excluded", plan.excluded_share, "of the devices out of reach"),
     ]:
@@ -46,16 +53,34 @@ def of_sweep(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Tab
     """Several plans, a line each, headed by what was varied."""
     keys = list(plans[0][0])
     varied = ", ".join(f"{letter} = {key}" for letter, key in zip(_LETTERS, keys, strict=False))
-    table = Table(title=f"{title}; {varied}", box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    for letter in _LETTERS[: len(keys)]:
-        table.add_column(letter, justify="right", no_wrap=True)
+    # Whole tables and long lists as values would fill the screen: then the lines are numbered, and listed below.
+    cells_of = [[shown_setting(variant[key]) for key in keys] for variant, _ in plans]
+    if any(len(cell) > _WIDEST for cells in cells_of for cell in cells) or len(keys) > len(_LETTERS):
+        listed = [
+            f"{number}: " + ", ".join(f"{key} = {cell}" for key, cell in zip(keys, cells, strict=True))
+            for number, cells in enumerate(cells_of, 1)
+        ]
+        keys, varied, cells_of = ["#"], ", ".join(keys), [[str(number)] for number in range(1, len(plans) + 1)]
+        headings: Sequence[str] = keys
+    else:
+        listed, headings = [], _LETTERS[: len(keys)]
+    table = Table(
+        title=escape(f"{title}; {varied}"),
+        caption=escape("\n".join(listed)) or None,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
     columns: dict[str, Callable[[Plan], str]] = {
         "sending": lambda plan: _value(plan.mean_participants),
         "±": lambda plan: _half(plan.mean_participants),
         "airtime": lambda plan: _value(plan.airtime_s),
         "round s": lambda plan: _value(plan.round_time_s),
         "power": lambda plan: f"{plan.mean_power.value:.3g}",
-        "worst": lambda plan: f"{plan.worst_power.value:.3g}",
+        "worst/P̄": lambda plan: f"{plan.worst_power_ratio.value:.3g}",
         "settled": _settled,
         "y0": lambda plan: _value(plan.objective),
         "1/π": lambda plan: _value(plan.variance_factor),
@@ -65,9 +90,18 @@ def of_sweep(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Tab
         del columns["round s"]
     for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
-    for variant, plan in plans:
-        table.add_row(*(str(variant[key]) for key in keys), *(cell(plan) for cell in columns.values()))
+    for cells, (_, plan) in zip(cells_of, plans, strict=True):
+        table.add_row(*map(escape, cells), *(cell(plan) for cell in columns.values()))
     return table
+
+
+def shown_setting(value: Any) -> str:
+    """A setting's value as TOML has it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {shown_setting(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(shown_setting, value)) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def of_runs(runs: Sequence[tuple[Path, Mapping[str, Any] | None]]) -> Table:
@@ -78,10 +112,10 @@ def of_runs(runs: Sequence[tuple[Path, Mapping[str, Any] | None]]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for path, summary in runs:
         if summary is None:
-            table.add_row(str(path), "not ended")
+            table.add_row(escape(str(path)), "not ended")
         else:
             table.add_row(
-                str(path),
+                escape(str(path)),
                 str(summary["rounds"]),
                 f"{summary['accuracy']:.4f}",
                 f"{summary['loss']:.4f}",
@@ -90,6 +124,9 @@ def of_runs(runs: Sequence[tuple[Path, Mapping[str, Any] | None]]) -> Table:
             )
     return table
 
+
+_WIDEST = 16
+"""How long a varied setting's values may be to have a column."""
 
 _LETTERS = "abcdefghijkl"
 """What the columns of varied settings are headed by: the settings' names would fill the screen."""
@@ -100,6 +137,8 @@ def _value(estimate: Estimate) -> str:
 
 
 def _half(estimate: Estimate) -> str:
+    if not estimate.settled:
+        return "not settled"
     return "" if estimate.ci is None else f"{(estimate.ci[1] - estimate.ci[0]) / 2:.2g}"
 
 

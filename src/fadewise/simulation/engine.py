@@ -180,11 +180,14 @@ def simulated(experiment: Experiment, observers: Sequence[Observer]) -> Iterator
     keep_freed_memory()
     ranks = join()
     with one_thread():
-        simulation = Simulation(experiment, ranks)
-        for record in simulation.rounds():
+        try:
+            for record in Simulation(experiment, ranks).rounds():
+                for observer in observers:
+                    observer.on_round(record)
+                yield record
+        finally:
             for observer in observers:
-                observer.on_round(record)
-            yield record
+                getattr(observer, "close", lambda: None)()
 
 
 def _training_of(experiment: Experiment) -> Training:

@@ -223,12 +223,15 @@ def _said(path: Path) -> Iterator[None]:
     """What the system says of a file, in a sentence."""
     try:
         yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    except (OSError, FadewiseError) as error:
+        cause = error.__cause__ if isinstance(error, FadewiseError) else error
+        if not isinstance(cause, OSError):
+            raise
+        if cause.errno in (errno.ENOSPC, errno.EDQUOT):
             raise FadewiseError(
                 f"the disk of {path} is full; the last checkpoint is kept: make room, and the same command goes on"
             ) from None
-        raise FadewiseError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise FadewiseError(f"{path} cannot be written: {cause.strerror or cause}") from None
 
 
 def _other_environment(path: Path, environment: Mapping[str, Any]) -> Iterator[str]:

@@ -19,11 +19,15 @@ _ROUNDS_LOOKED_AT = 10
 
 
 class Job(NamedTuple):
-    """A run to be made: the settings of its experiment, where they came from, and its folder."""
+    """A run to be made.
+
+    source, settings: where its settings came from, and what they are; experiment: what they make.
+    """
 
     name: str
     source: str
     settings: Mapping[str, Any]
+    experiment: Experiment
     folder: Path
 
 

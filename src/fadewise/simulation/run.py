@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,20 +42,25 @@ def _run(experiment: Experiment, folder: RunFolder | None, ranks: Ranks, hearer:
             hearer.say(sentence)
     simulation = Simulation(experiment, ranks)
     _begin(simulation, folder, hearer)
-    saved_at, save_s = time.monotonic(), 0.0
-    for record in simulation.rounds():
-        if folder is None:
-            continue
-        folder.write_round(record.line(), _timing(simulation, record.round))
-        hearer.progress(_progress(experiment, record))
-        since_s = time.monotonic() - saved_at
-        if simulation.done or since_s > max(_BETWEEN_CHECKPOINTS_S, save_s / _CHECKPOINTS_SHARE):
-            began = time.monotonic()
-            folder.save(simulation.memory)
-            saved_at = time.monotonic()
-            save_s = saved_at - began
+    for record in written(simulation, folder):
+        hearer.progress(Progress(record.round + 1, experiment.rounds, record.accuracy, record.total_airtime_s))
     if folder is not None:
         folder.finish(_summary(simulation, folder.last_record()))
+
+
+def written(simulation: Simulation, folder: RunFolder | None) -> Iterator[Record]:
+    """Plays the rounds that remain; the rank that has the folder writes them and, now and then, a checkpoint."""
+    saved_at, save_s = time.monotonic(), 0.0
+    for record in simulation.rounds():
+        if folder is not None:
+            folder.write_round(record.line(), _timing(simulation, record.round))
+            since_s = time.monotonic() - saved_at
+            if simulation.done or since_s > max(_BETWEEN_CHECKPOINTS_S, save_s / _CHECKPOINTS_SHARE):
+                began = time.monotonic()
+                folder.save(simulation.memory)
+                saved_at = time.monotonic()
+                save_s = saved_at - began
+        yield record
 
 
 def _begin(simulation: Simulation, folder: RunFolder | None, hearer: Hearer) -> None:
@@ -76,10 +82,6 @@ def _begin(simulation: Simulation, folder: RunFolder | None, hearer: Hearer) -> 
     memory = simulation.ranks.from_first(memory)
     if memory is not None:
         simulation.resume(memory)
-
-
-def _progress(experiment: Experiment, record: Record) -> Progress:
-    return Progress(record.round + 1, experiment.rounds, record.accuracy, record.total_airtime_s)
 
 
 def _timing(simulation: Simulation, number: int) -> str:

@@ -20,7 +20,7 @@ CHARACTERS = "01234579ABEGHMQRSabdefghknrtuy"
 
 def row(seed: int, writer: int) -> Images:
     """A writer's first sample of each character, side by side; blank paper where that takes too long to come."""
-    images, labels = writers.samples(seed, writer, 0, 4000)
+    images, labels = writers.samples(seed, writer, 0, 20_000)
     blank = np.full_like(images[0], 255)
     found = (np.flatnonzero(labels == strokes.CHARACTERS.index(character)) for character in CHARACTERS)
     return np.concatenate([images[samples[0]] if len(samples) else blank for samples in found], axis=1)
