@@ -217,7 +217,7 @@ def _part(kinds: Mapping[str, type[Any]], table: Mapping[str, Any], path: str, *
             f"{source}: {path}.kind is {shown(kind)}; it must be one of {', '.join(sorted(kinds))}"
             + _nearest(str(kind), kinds, "; did you mean {}?")
         )
-    part = kinds[kind]
+    part: Any = kinds[kind]
     values = {key: value for key, value in table.items() if key != "kind"}
     fields = {field.name for field in dataclasses.fields(part)}
     supplied = {"link": context["link"], "population": devices}
@@ -269,16 +269,20 @@ def _link_schema(physical: bool) -> type[BaseModel]:
     return create_model("Link", __config__=_STRICT, **fields)
 
 
+def settings_of(part: Any) -> Mapping[str, Any]:
+    """The settings of a part (a class), by name, with their types."""
+    return _settings_of(part)
+
+
 @functools.cache
-def settings_of(part: Callable[..., Any]) -> Mapping[str, Any]:
-    """The settings of a part, by name, with their types."""
+def _settings_of(part: Any) -> Mapping[str, Any]:
     hints = typing.get_type_hints(part)
-    fields = dataclasses.fields(part)  # type: ignore[arg-type]  # a part is a dataclass
+    fields = dataclasses.fields(part)
     return {field.name: hints[field.name] for field in fields if field.name not in _SUPPLIED}
 
 
 @functools.cache  # making one takes as long as planning some rounds
-def _schema(part: type[Any]) -> type[BaseModel]:
+def _schema(part: Any) -> type[BaseModel]:
     """The pydantic model of a part's table."""
     required = {
         field.name

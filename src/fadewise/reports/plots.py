@@ -98,7 +98,7 @@ def _plain(text: str) -> str:
 def of_frontier(curves: Sequence[tuple[str, Sequence[float], Sequence[float], Sequence[bool]]]) -> Figure:
     """What a round is worth against its airtime, a curve for each policy.
 
-    A curve is a name, airtimes, worths, and which points are comparable: the others are hollow and not joined.
+    A curve is a name, airtimes, worths, and which points are comparable: the others are pale and not joined.
     """
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(6.8, 4.0), layout="constrained")

@@ -1,0 +1,73 @@
+"""`fadewise run` and `fadewise data` as people meet them. What runs leave behind: tests/simulation/test_run.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.runs import config as config_file
+from tests.test_cli import ran
+
+CIFAR = Path(__file__).parents[2] / "shared" / "data" / "cifar-10-batches-bin"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["paper/cifar10-hett"], "is neither a file nor a preset; the nearest is paper/cifar10-het"),
+        (["handwriting/het", "--workers", "0"], "--workers is '0'; it must be a whole number from 1 to 4096, or auto"),
+        (["handwriting/het", "--jobs", "two"], "--jobs is 'two'; it must be a whole number from 1 to 4096, or auto"),
+        (["handwriting/het", "--seeds", "4-1"], "--seeds is '4-1'"),
+        (["handwriting/het", "--seeds", "0-1", "--set", "seed=3"], "seed is given more than once"),
+        (["handwriting/het", "--set", "training.steps=0"], "training.steps is 0; it must be a whole number at least 1"),
+        (["small.toml", "--out", "small.toml"], "small.toml cannot be written: File exists"),
+        (["paper/femnist-het"], "the data set femnist was not found"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_sentence(tmp_path: Path, words: list[str], said: str) -> None:
+    config_file(tmp_path, 3)
+    environment = {"FADEWISE_CACHE": str(tmp_path / "cache"), "PATH": ""}
+    result = ran("run", *words, cwd=tmp_path, env=environment)
+    assert result.returncode == 2, result.stderr
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("fadewise:")]
+    assert said in line
+    assert not result.stdout
+
+
+def test_without_data_there_is_nothing_to_run(tmp_path: Path) -> None:
+    path = config_file(tmp_path, 3)
+    path.write_text(path.read_text().partition("[data]")[0])
+    result = ran("run", str(path), cwd=tmp_path)
+    assert result.returncode == 2
+    assert "has no data to train on; add a [data] table" in result.stderr
+
+
+def test_data_are_listed_with_where_they_are_and_how_to_get_them(tmp_path: Path) -> None:
+    result = ran("data", "list", cwd=tmp_path, env={"FADEWISE_CACHE": str(tmp_path), "PATH": ""})
+    assert result.returncode == 0
+    assert "not found" in result.stdout
+    assert "`fadewise data fetch cifar10` gets it" in result.stdout
+    assert "handwriting" in result.stdout
+
+
+def test_data_are_checked(tmp_path: Path) -> None:
+    folder = tmp_path / "cifar-10-batches-bin"
+    folder.mkdir()
+    (folder / "data_batch_1.bin").write_bytes(b"cut off")
+    result = ran("data", "check", "cifar10", env={"FADEWISE_DATA": str(tmp_path), "PATH": ""})
+    assert result.returncode == 2
+    assert "data_batch_1.bin: truncated (7 of 30730000 bytes)" in result.stdout
+    assert "data_batch_2.bin: missing" in result.stdout
+    assert "fadewise: 6 of 6 files of cifar10 are not as published; fetch them again" in result.stderr
+    if CIFAR.exists():
+        result = ran("data", "check", "cifar10", env={"FADEWISE_DATA": str(CIFAR.parent), "PATH": ""})
+        assert result.returncode == 0
+        assert result.stdout.count(": ok") == 6
+
+
+def test_an_unknown_data_set_is_refused_with_those_there_are() -> None:
+    for verb in ("check", "fetch"):
+        result = ran("data", verb, "cifar")
+        assert result.returncode == 2
+        assert "is 'cifar'; it must be one of cifar10, femnist, mnist-by-writer" in result.stderr
