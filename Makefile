@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test test-quick bench format clean
+.PHONY: demo test test-quick bench bench-peers format clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -20,6 +20,7 @@ demo: $(INSTALLED)
 	$(BIN)/fadewise plan paper/cifar10-het --sweep policy.penalty_weight=1,10,100,1000,10000 \
 		--rounds 20000 --plot out/power.svg
 	$(BIN)/python -m fadewise.studies.frontier --plot out/frontier.svg
+	$(BIN)/python -m fadewise.studies.saving --out out/saving --plot out/saving.svg
 
 test: $(INSTALLED)
 	$(BIN)/ruff check
@@ -32,6 +33,10 @@ test-quick: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/decide.py
+
+# The frameworks that benchmarks/training.py compares with, each in an environment of its own: some gigabytes.
+bench-peers:
+	PYTHON=$(PYTHON) benchmarks/peers/install.sh
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix
