@@ -8,8 +8,9 @@ round; FEMNIST shape: 54 of 3,597. Every contestant is a process (or several) th
 (`peers/protocol.py`); they take turns, so that each ratio is of times measured side by side. fadewise does all that
 `fadewise run` does in a round: schedule, training, sum over the ranks, record and, now and then, a checkpoint.
 
-Columns: seconds a round and milliseconds a participant-step (medians); rounds a second over the baseline's, the
-median of the ratios of each turn; seconds from the start of the process to the end of its first round.
+Columns: seconds a round and milliseconds a participant-step (medians); rounds a second over those of Flower as its
+users run it and over those of Flower tuned, the medians of the ratios of each turn; seconds from the start of the
+process to the end of its first round.
 """
 
 from __future__ import annotations
@@ -130,8 +131,8 @@ def measured(contestants: list[Contestant], shape: str, repeats: int) -> list[Ru
 
 def table(running: list[Running], shape: str, repeats: int) -> Table:
     result = Table(title=f"{shape} shape, {PARTICIPANTS[shape]} participants, {repeats} turns", box=box.SIMPLE_HEAD)
-    result.add_column("")
-    for heading in ("s a round", "ms a step", "× Flower as is", "× Flower tuned", "first round, s"):
+    result.add_column("", no_wrap=True)
+    for heading in ("s a round", "ms a step", "× Flower", "× tuned", "first, s"):
         result.add_column(heading, justify="right", no_wrap=True)
     references = [
         next((r.times() for r in running if r.contestant.name == f"Flower, {m}"), None) for m in ("as is", "tuned")
@@ -156,13 +157,12 @@ def table(running: list[Running], shape: str, repeats: int) -> Table:
 
 
 def outside(running: list[Running]) -> str:
-    """Which part of our rounds was neither local SGD nor evaluation."""
+    """Which part of our rounds was not local SGD: of that of the rank that took longest, for which the others wait."""
     shares = []
     for one in running:
         if one.contestant.script == "ours":
-            rounds = [(line["wall_s"], line["training_s"] + line["evaluation_s"]) for line in one.lines[1:]]
-            share = statistics.median(1 - inside / wall for wall, inside in rounds)
-            shares.append(f"{one.contestant.name}: {share:.1%} of a round outside local SGD and evaluation")
+            share = statistics.median(1 - line["slowest_rank_s"] / line["round_s"] for line in one.lines[1:])
+            shares.append(f"{one.contestant.name}: {share:.1%} of a round outside local SGD")
     return "\n".join(shares)
 
 

@@ -54,7 +54,11 @@ def rank(number: int, of: int, store: str, folder: Path | None, options: argpars
         if pacer is not None:
             pacer.start()
         for _ in written(simulation, files):
-            if not group.from_first(pacer is not None and pacer.another(simulation.walltime._asdict())):
+            trained_ns = np.zeros(of, np.int64)
+            trained_ns[number] = round(1e9 * simulation.walltime.training_s)
+            group.add(trained_ns)
+            more = {"round_s": simulation.walltime.wall_s, "slowest_rank_s": float(trained_ns.max()) / 1e9}
+            if not group.from_first(pacer is not None and pacer.another(more)):
                 break
     groups.leave()
 

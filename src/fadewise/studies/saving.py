@@ -3,7 +3,7 @@
     python -m fadewise.studies.saving --out out/saving --plot out/saving.svg
 
 Trains on the built-in handwriting set, 100 writers over heterogeneous channels, with as many devices a round
-on average and the same average power for both. One run on each core; a minute on two. Runs that are in the
+on average and the same average power for both. One run on each core; less than a minute on two. Runs that are in the
 folder already are not made again.
 """
 
