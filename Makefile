@@ -5,7 +5,7 @@ INSTALLED := .venv/installed
 
 .PHONY: demo test test-quick bench bench-peers format clean
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt hatch_build.py $(wildcard src/fadewise/learning/native/*.[ch]pp) src/fadewise/learning/native/build.py
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable '.[plots,train]'

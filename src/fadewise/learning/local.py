@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
 
-from fadewise.data.base import Federation, Images
+from fadewise.data.base import Federation
 from fadewise.learning.aggregation import LARGEST, fixed
+from fadewise.learning.backends import Backend, choose
 from fadewise.learning.models import Model
+from fadewise.learning.native.backend import Native
+from fadewise.learning.pytorch import PyTorch
 from fadewise.learning.training import Training
 from fadewise.learning.vector import FlatModule, built
 from fadewise.randomness import Stream
@@ -41,29 +42,31 @@ class Score(NamedTuple):
 
 
 class Learner:
-    """A rank's working copy of the network."""
+    """A rank's working copy of the network.
+
+    choice: what computes, and why; parameters: how many numbers a device sends.
+    """
 
     def __init__(self, training: Training, federation: Federation, seed: int) -> None:
         self._training = training
         self._federation = federation
-        self._device = training.device
         model = training.model
         shape, classes = federation.image_shape, federation.classes
         network = built((lambda: model.build(shape, classes)) if isinstance(model, Model) else model, seed)
-        self._module = FlatModule(network, training.device)
-        self._start = torch.empty_like(self._module.vector)
-        self._mean = torch.from_numpy(federation.mean).to(self._device)
-        self._scale = torch.from_numpy(1 / federation.deviation).to(self._device)
-        self._bfloat16 = training.precision == "bfloat16"
-
-    @property
-    def parameters(self) -> int:
-        """How many numbers the model's parameters are: what a device sends."""
-        return self._module.payload_parameters
+        module = FlatModule(network, training.device)
+        self.parameters = module.payload_parameters
+        self._initial = module.vector.numpy(force=True).copy()
+        self._update = torch.empty(len(self._initial))
+        self.choice = choose(training, federation)
+        self._backend: Backend = (
+            PyTorch(training, federation, module)
+            if self.choice.target is None
+            else Native(training, federation, self.choice.target)
+        )
 
     def initial_model(self) -> NDArray[np.float32]:
-        """The model before the first round, for whoever calls this before training."""
-        return self._module.vector.numpy(force=True).copy()
+        """The model before the first round."""
+        return self._initial.copy()
 
     def train(self, model: NDArray[np.float32], device: int, stream: Stream) -> Outcome:
         """Algorithm 1, lines 5 to 9: x ← x - γ·g(x) for I minibatches, and what came of it."""
@@ -71,51 +74,24 @@ class Learner:
         shard = self._federation.shard(device)
         words = stream.uniforms_of(device, "minibatches", training.steps * training.batch_size)
         batches = shard.rows[(words * len(shard.rows)).astype(np.int64)].reshape(training.steps, -1)
-        self._start.copy_(torch.from_numpy(model))
-        self._module.load(self._start)
-        self._module.network.train()
-        losses = []
         with torch.random.fork_rng(devices=[]):
             # For networks that draw numbers themselves, as dropout does.
             torch.manual_seed(int(stream.uniforms_of(device, "network", 1)[0] * 2**53))
-            for rows in batches:
-                labels = torch.from_numpy(shard.labels[rows].astype(np.int64)).to(self._device)
-                losses.append(self._step(self._images(shard.images[rows]), labels))
-        update = torch.sub(self._module.vector, self._start, out=self._start)
+            trained, losses = self._backend.train(model, shard, batches)
+        update = torch.sub(torch.from_numpy(trained), torch.from_numpy(model), out=self._update)
         norm = float(torch.linalg.vector_norm(update, dtype=torch.float64))
-        return Outcome(update.numpy(force=True), norm, float(torch.stack(losses).double().mean()))
-
-    def _step(self, images: Tensor, labels: Tensor) -> Tensor:
-        parameters = self._module.parameters
-        loss = functional.cross_entropy(self._logits(images), labels)
-        gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-        with torch.no_grad():
-            torch._foreach_add_(parameters, gradients, alpha=-self._training.step_size)
-        return loss.detach()
+        return Outcome(update.numpy(), norm, float(losses.mean(dtype=np.float64)))
 
     def evaluate(self, model: NDArray[np.float32], rank: int, ranks: int) -> Score:
         """This rank's part of the test set."""
-        self._module.load(torch.from_numpy(model))
-        self._module.network.eval()
         federation = self._federation
         correct, loss_fixed, loss = 0, 0, 0.0
         for first in range(rank * EVALUATED_AT_ONCE, len(federation.test_labels), ranks * EVALUATED_AT_ONCE):
             part = slice(first, first + EVALUATED_AT_ONCE)
-            labels = torch.from_numpy(federation.test_labels[part].astype(np.int64)).to(self._device)
-            with torch.inference_mode():
-                logits = self._logits(self._images(federation.test_images[part]))
-                correct += int((logits.argmax(1) == labels).sum())
-                loss_here = float(functional.cross_entropy(logits, labels, reduction="sum"))
+            correct_here, loss_here = self._backend.evaluate(
+                model, federation.test_images[part], federation.test_labels[part]
+            )
+            correct += correct_here
             loss += loss_here
             loss_fixed += fixed(loss_here) if abs(loss_here) < LARGEST else 0
         return Score(correct, loss_fixed, loss)
-
-    def _logits(self, images: Tensor) -> Tensor:
-        with torch.autocast(self._device, torch.bfloat16, enabled=self._bfloat16):
-            logits: Tensor = self._module.network(images)
-        return logits.float()
-
-    def _images(self, images: Images) -> Tensor:
-        """Normalised, as (samples, channels, height, width) whose channels lie last in memory."""
-        pixels = torch.from_numpy(np.array(images)).to(self._device)  # a copy: memory maps are read-only
-        return (pixels.float() - self._mean).mul_(self._scale).permute(0, 3, 1, 2)

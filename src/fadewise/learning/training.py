@@ -11,6 +11,7 @@ from fadewise.data.base import Data
 from fadewise.learning.models import CNN, Model
 
 Precision = Literal["float32", "bfloat16"]
+BackendName = Literal["auto", "native", "pytorch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,7 @@ class Training:
     server_step_size: what the aggregated update is multiplied with; 1 in the paper.
     evaluate_every: on the whole test set after every so many rounds, and after the last.
     precision: of convolutions and matrix products; parameters and their updates are always float32.
+    backend: what computes. "auto" is the native kernel where it can train this model here, else PyTorch.
     device: where torch computes. The same bits are promised on CPUs only.
     """
 
@@ -37,6 +39,7 @@ class Training:
     server_step_size: float = 1.0
     evaluate_every: int = 25
     precision: Precision = "float32"
+    backend: BackendName = "auto"
     device: Literal["cpu", "cuda"] = "cpu"
 
     def __post_init__(self) -> None:
@@ -45,4 +48,5 @@ class Training:
         for name in ("step_size", "server_step_size"):
             checks.number(name, getattr(self, name), above=0)
         checks.choice("precision", self.precision, ("float32", "bfloat16"))
+        checks.choice("backend", self.backend, ("auto", "native", "pytorch"))
         checks.choice("device", self.device, ("cpu", "cuda"))

@@ -11,7 +11,7 @@ import torch
 import fadewise
 
 
-def environment(ranks: int) -> dict[str, Any]:
+def environment(ranks: int, backend: str) -> dict[str, Any]:
     """Versions and machine, for `environment.json`."""
     return {
         "fadewise": fadewise.__version__,
@@ -20,6 +20,7 @@ def environment(ranks: int) -> dict[str, Any]:
         "numpy": np.__version__,
         "system": platform.platform(),
         "processor": _processor(),
+        "backend": backend,
         "ranks": ranks,
     }
 

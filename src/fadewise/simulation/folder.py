@@ -78,8 +78,8 @@ class RunFolder:
                     ) from None
                 time.sleep(0.05)
 
-    def claim(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> list[str]:
-        """Makes the folder this run's, or finds that it is; what a person should know of that, in sentences.
+    def claim(self, settings: Mapping[str, Any]) -> None:
+        """Makes the folder this run's, or finds that it is.
 
         A folder that another configuration has made is refused, but for `rounds`: a run may be continued.
         """
@@ -101,8 +101,11 @@ class RunFolder:
             raise FadewiseError(
                 f"{self.path} has records of a run but no {CONFIG}; use another --out, or remove the folder"
             )
-        said = list(_other_environment(self.path / ENVIRONMENT, environment))
         write(config, tomli_w.dumps(dict(settings)))
+
+    def started_on(self, environment: Mapping[str, Any]) -> list[str]:
+        """Notes on what the run goes on; what a person should know of that, in sentences."""
+        said = list(_other_environment(self.path / ENVIRONMENT, environment))
         write(self.path / ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
         return said
 
@@ -240,7 +243,7 @@ def _other_environment(path: Path, environment: Mapping[str, Any]) -> Iterator[s
         before = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return
-    for key in ("fadewise", "torch", "numpy", "processor"):
+    for key in ("fadewise", "torch", "numpy", "processor", "backend"):
         if before.get(key) != environment.get(key):
             yield (
                 f"the run was started with {key} {before.get(key)} and goes on with {environment.get(key)}: "

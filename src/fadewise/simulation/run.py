@@ -38,9 +38,13 @@ def run(experiment: Experiment, path: Path, ranks: Ranks, hearer: Hearer) -> Non
 
 def _run(experiment: Experiment, folder: RunFolder | None, ranks: Ranks, hearer: Hearer) -> None:
     if folder is not None:
-        for sentence in folder.claim(manifest(experiment), environment(ranks.size)):
-            hearer.say(sentence)
+        folder.claim(manifest(experiment))
     simulation = Simulation(experiment, ranks)
+    if folder is not None:
+        choice = simulation.learner.choice
+        hearer.say(choice.sentence)
+        for sentence in folder.started_on(environment(ranks.size, choice.name)):
+            hearer.say(sentence)
     _begin(simulation, folder, hearer)
     for record in written(simulation, folder):
         hearer.progress(Progress(record.round + 1, experiment.rounds, record.accuracy, record.total_airtime_s))

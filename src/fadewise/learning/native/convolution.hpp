@@ -1,11 +1,14 @@
 // The two convolutions, forward, and the second one's gradient with respect to its input.
 //
-// Images lie as pixels of channels (or maps) next to each other, with a border of zeros for the padding, so
-// that one row of a K×K patch is one stretch of memory.
+// The input image lies as pixels of channels next to each other, with a border of zeros for the padding, so
+// that one row of a K×K patch is one stretch of memory. What has maps instead of channels lies in planes: a
+// vector of maps for each pixel, with a border too, then the next vector of maps for each pixel. One plane
+// fits the first-level cache where all together do not.
 //
-// The first convolution has few input channels, too few to be worth transforming: it is a matrix product,
-// patches times weights, whose rows are the pixels of some pooling windows. The second is Winograd's, tile
-// by tile of 2×2 outputs: a pooling window each. Both end in `pooled`, and never store their output.
+// Both are Winograd's. The first has few input channels, too few to pay for transforming along two
+// dimensions: it is transformed along its rows only, and the points of two rows of two outputs, a pooling
+// window, are summed up in registers. The second is transformed along both, tile by tile of 2×2 outputs.
+// Both end in `pooled`, and never store their output.
 //
 // The gradient with respect to the second one's input is the same Winograd convolution, of the gradient
 // with the filters turned round.
@@ -17,62 +20,114 @@
 
 namespace fadewise::FADEWISE_TARGET {
 
-// ---- The first convolution, direct.
+// ---- The first convolution.
 
 struct FirstLayer {
     int half_height, half_width;  // of its pooled output
-    int image_width;              // of its input, borders included
     int pooled_width;             // of its pooled output, borders included
+    int pooled_plane;             // numbers in a plane of that
     int lanes;                    // maps, rounded up to whole vectors
-    const float* weights;         // panels: K·K·C rows, a column a map
+    const float* filters;         // panels: K·C·(K+1) rows, a column a map
     const float* bias;
+    float* points;                // for each row of the padded image and each point, `point_width` numbers
+    int point_width;
 };
 
-/// Pooling windows next to each other that the registers hold at once.
-constexpr int MOST_WINDOWS = MOST_ROWS >= 12 ? 3 : 1;
-
-template <int K, int C, int WINDOWS, int VECTORS>
-FADEWISE_APART void first_block(const FirstLayer& layer, const float* patch, int map, float* to, int16_t* to_place) {
-    const int row = layer.image_width * C;
-    // Four rows of the product for a window: its four pixels.
-    const auto pixel = [row](int i) { return (i / 4 * 2 + i % 2) * C + (i / 2 % 2) * row; };
-    const float* weights = layer.weights + panel_at(map, K * K * C);
-    Vector sum[4 * WINDOWS][VECTORS] = {};
-    for (int y = 0; y < K; ++y)
-        accumulate(sum, patch + y * row, pixel, 1, weights + y * K * C * PANEL, K * C);
-    FADEWISE_UNROLL
-    for (int v = 0; v < VECTORS; ++v) {
-        const Vector bias = load(layer.bias + map + v * LANES);
-        FADEWISE_UNROLL
-        for (int w = 0; w < WINDOWS; ++w) {
-            const Pooled out = pooled(sum[4 * w][v], sum[4 * w + 1][v], sum[4 * w + 2][v], sum[4 * w + 3][v], bias, 0,
-                                      layer.image_width);
-            const int at = w * layer.lanes + map + v * LANES;
-            store(to + at, out.value);
-            store_short(to_place + at, out.place);
+/// An image's rows at the points, pixel by pixel: of every second pixel nobody asks, but in this way neighbours
+/// are transformed together. Reads up to K·C + LANES numbers beyond a row.
+template <int K, int C>
+FADEWISE_APART void transform_rows(const FirstLayer& layer, const float* image) {
+    constexpr int SIDE = K + 1;
+    const int height = 2 * layer.half_height + K - 1, row = (2 * layer.half_width + K - 1) * C;
+    float* to = layer.points;
+    for (int y = 0; y < height; ++y, image += row, to += SIDE * layer.point_width) {
+        for (int i = 0; i < layer.point_width; i += LANES) {
+            Vector d[SIDE], o[SIDE];
+            FADEWISE_UNROLL
+            for (int x = 0; x < SIDE; ++x) d[x] = load(image + i + x * C);
+            input_to_points<K>(d, o);
+            FADEWISE_UNROLL
+            for (int x = 0; x < SIDE; ++x) store(to + x * layer.point_width + i, o[x]);
         }
     }
 }
 
-/// Pools the convolution of an image into the inside of `to`; places are relative to their window's first.
+/// A pooling window: two rows of two outputs.
+template <int K, int C, int VECTORS>
+FADEWISE_APART void first_window(const FirstLayer& layer, const float* points, int map, float* to, int16_t* to_place) {
+    constexpr int SIDE = K + 1;
+    const int width = layer.point_width;
+    const float* filter = layer.filters + panel_at(map, K * C * SIDE);
+    Vector sum[2][SIDE][VECTORS] = {};
+#pragma GCC unroll 1
+    for (int y = 0; y < K; ++y, points += SIDE * width) {
+#pragma GCC unroll 1
+        for (int c = 0; c < C; ++c, filter += SIDE * PANEL) {
+            FADEWISE_UNROLL
+            for (int x = 0; x < SIDE; ++x) {
+                Vector row[VECTORS];
+                FADEWISE_UNROLL
+                for (int v = 0; v < VECTORS; ++v) row[v] = load_once(filter + x * PANEL + v * LANES);
+                FADEWISE_UNROLL
+                for (int r = 0; r < 2; ++r) {
+                    const Vector factor = spread(points[(r * SIDE + x) * width + c]);
+                    FADEWISE_UNROLL
+                    for (int v = 0; v < VECTORS; ++v) sum[r][x][v] += factor * row[v];
+                }
+            }
+        }
+    }
+    FADEWISE_UNROLL
+    for (int v = 0; v < VECTORS; ++v) {
+        Vector four[2][2];
+        FADEWISE_UNROLL
+        for (int r = 0; r < 2; ++r) {
+            Vector m[SIDE];
+            FADEWISE_UNROLL
+            for (int x = 0; x < SIDE; ++x) m[x] = sum[r][x][v];
+            points_to_output<K>(m, four[r][0], four[r][1]);
+        }
+        const Pooled out = pooled(four[0][0], four[0][1], four[1][0], four[1][1], load(layer.bias + map + v * LANES), 0,
+                                  2 * layer.half_width);
+        store(to + (map / LANES + v) * layer.pooled_plane, out.value);
+        store_short(to_place + map + v * LANES, out.place);
+    }
+}
+
+/// Pools the convolution of an image into the inside of `to`. Places are pixels of the output, counted from
+/// their window's first.
 template <int K, int C>
 void first_forward(const FirstLayer& layer, const float* image, float* to, int16_t* to_place) {
-    constexpr int BORDER = K / 2;
+    constexpr int BORDER = K / 2, SIDE = K + 1;
+    // As many sums as a window has in two vectors of maps, if the registers hold them.
+    constexpr int VECTORS = 4 * SIDE <= MOST_SUMS ? 2 : 1;
+    transform_rows<K, C>(layer, image);
     for (int y = 0; y < layer.half_height; ++y) {
-        const float* patches = image + 2 * y * layer.image_width * C;
-        float* pooled_row = to + ((y + BORDER) * layer.pooled_width + BORDER) * layer.lanes;
-        int16_t* place_row = to_place + y * layer.half_width * layer.lanes;
-        in_equal_parts<MOST_WINDOWS>(layer.half_width, [&](int x, int count) {
-            with_constant<MOST_WINDOWS>(count, [&](auto n) {
-                const float* patch = patches + 2 * x * C;
-                float* values = pooled_row + x * layer.lanes;
-                int16_t* places = place_row + x * layer.lanes;
-                for (int map = 0; map < layer.lanes; map += PANEL) {
-                    if (layer.lanes - map > LANES) first_block<K, C, n, 2>(layer, patch, map, values, places);
-                    else first_block<K, C, n, 1>(layer, patch, map, values, places);
-                }
-            });
-        });
+        const float* points = layer.points + 2 * y * SIDE * layer.point_width;
+        float* values = to + ((y + BORDER) * layer.pooled_width + BORDER) * LANES;
+        for (int x = 0; x < layer.half_width; ++x, points += 2 * C, values += LANES, to_place += layer.lanes) {
+            int map = 0;
+            for (; map + VECTORS * LANES <= layer.lanes; map += VECTORS * LANES)
+                first_window<K, C, VECTORS>(layer, points, map, values, to_place);
+            if (map < layer.lanes) first_window<K, C, 1>(layer, points, map, values, to_place);
+        }
+    }
+}
+
+/// From weights (map, row, column, channel) the filters at their points.
+template <int K, int C>
+FADEWISE_APART void transform_first_filters(const float* weights, int maps, float* filters) {
+    constexpr int SIDE = K + 1;
+    for (int map = 0; map < maps; ++map, weights += K * K * C) {
+        float* to = filters + panel_at(map, K * C * SIDE);
+        for (int y = 0; y < K; ++y) {
+            for (int c = 0; c < C; ++c) {
+                Vector taps[K], points[SIDE];
+                for (int x = 0; x < K; ++x) taps[x] = spread(weights[(y * K + x) * C + c]);
+                filter_to_points<K>(taps, points);
+                for (int x = 0; x < SIDE; ++x, to += PANEL) *to = points[x][0];
+            }
+        }
     }
 }
 
@@ -81,13 +136,28 @@ void first_forward(const FirstLayer& layer, const float* image, float* to, int16
 struct WinogradLayer {
     int tile_rows, tile_columns;
     int padded_width;         // of the input, borders included
+    int plane;                // numbers in a plane of the input
     int in, out;              // maps
     int in_lanes, out_lanes;  // maps, rounded up to whole vectors
     const float* filters;     // at each of (K+1)² points, panels: a row an input map, a column an output map
-    float* columns;           // K+1 rows of the padded input, transformed along y
-    float* inputs;            // at each point, panels: a row a tile, a column an input map
+    float* columns;           // some rows of tiles, transformed along y
+    float* inputs;            // at each of K+1 points, panels: a row a tile, a column an input map
     float* products;          // at each point, panels: a row a tile, a column an output map
 };
+
+/// From one point's matrix to the next. A line more than it takes: the points' same elements are written and
+/// read together, and at a distance that is a power of two they would crowd into the same cache sets.
+inline ptrdiff_t point_stride(int lanes, int tiles) {
+    return static_cast<ptrdiff_t>(rounded_up(lanes, PANEL)) * tiles + 16;
+}
+
+inline ptrdiff_t filter_stride(const WinogradLayer& layer) {
+    return static_cast<ptrdiff_t>(rounded_up(layer.out_lanes, PANEL)) * layer.in;
+}
+
+inline ptrdiff_t column_stride(const WinogradLayer& layer, int rows) {
+    return static_cast<ptrdiff_t>(layer.padded_width) * layer.in_lanes * rows;
+}
 
 /// Rows of tiles that are transformed, multiplied and transformed back at once: so few that what comes in
 /// between stays in the cache, so many that the filters need not be read too often.
@@ -96,50 +166,59 @@ inline int tile_rows_at_once(int tile_columns) {
     return tile_columns >= TILES ? 1 : TILES / tile_columns;
 }
 
+/// Some rows of tiles, transformed along y: for each point of these, a plane's rows.
 template <int K>
-FADEWISE_APART void transform_inputs(const WinogradLayer& layer, const float* image, int first_row, int rows) {
+FADEWISE_APART void transform_columns(const WinogradLayer& layer, const float* image, int first_row, int rows) {
     constexpr int SIDE = K + 1;
-    const int width = layer.padded_width, lanes = layer.in_lanes, row = width * lanes;
-    const int tiles = rows * layer.tile_columns;
-    const ptrdiff_t point = static_cast<ptrdiff_t>(rounded_up(lanes, PANEL)) * tiles;
-    for (int r = 0; r < rows; ++r) {
-        const float* from = image + static_cast<ptrdiff_t>(2 * (first_row + r)) * row;
-        for (int i = 0; i < row; i += LANES) {
-            Vector d[SIDE], o[SIDE];
-            FADEWISE_UNROLL
-            for (int y = 0; y < SIDE; ++y) d[y] = load(from + y * row + i);
-            input_to_points<K>(d, o);
-            FADEWISE_UNROLL
-            for (int y = 0; y < SIDE; ++y) store(layer.columns + y * row + i, o[y]);
-        }
-        for (int y = 0; y < SIDE; ++y) {
-            for (int map = 0; map < lanes; map += LANES) {
-                const float* column = layer.columns + y * row + map;
-                float* to = layer.inputs + y * SIDE * point + panel_at(map, tiles) + r * layer.tile_columns * PANEL;
-                for (int t = 0; t < layer.tile_columns; ++t, column += 2 * lanes, to += PANEL) {
-                    Vector d[SIDE], o[SIDE];
-                    FADEWISE_UNROLL
-                    for (int x = 0; x < SIDE; ++x) d[x] = load(column + x * lanes);
-                    input_to_points<K>(d, o);
-                    FADEWISE_UNROLL
-                    for (int x = 0; x < SIDE; ++x) store(to + x * point, o[x]);
-                }
+    const int row = layer.padded_width * LANES;
+    const ptrdiff_t point = column_stride(layer, rows);
+    float* to = layer.columns;
+    for (int map = 0; map < layer.in_lanes; map += LANES, image += layer.plane) {
+        for (int r = first_row; r < first_row + rows; ++r, to += row) {
+            const float* from = image + static_cast<ptrdiff_t>(2 * r) * row;
+            for (int i = 0; i < row; i += LANES) {
+                Vector d[SIDE], o[SIDE];
+                FADEWISE_UNROLL
+                for (int y = 0; y < SIDE; ++y) d[y] = load(from + y * row + i);
+                input_to_points<K>(d, o);
+                FADEWISE_UNROLL
+                for (int y = 0; y < SIDE; ++y) store(to + y * point + i, o[y]);
             }
         }
     }
 }
 
+/// Those of one point, transformed along x: the matrices of K+1 points.
 template <int K>
-FADEWISE_APART void multiply_points(const WinogradLayer& layer, int tiles) {
-    constexpr int POINTS = (K + 1) * (K + 1);
+FADEWISE_APART void transform_row(const WinogradLayer& layer, const float* columns, int rows) {
+    constexpr int SIDE = K + 1;
+    const int tiles = rows * layer.tile_columns;
+    const ptrdiff_t point = point_stride(layer.in_lanes, tiles);
+    for (int map = 0; map < layer.in_lanes; map += LANES) {
+        float* to = layer.inputs + panel_at(map, tiles);
+        for (int r = 0; r < rows; ++r, columns += layer.padded_width * LANES) {
+            for (int t = 0; t < layer.tile_columns; ++t, to += PANEL) {
+                Vector d[SIDE], o[SIDE];
+                FADEWISE_UNROLL
+                for (int x = 0; x < SIDE; ++x) d[x] = load(columns + (2 * t + x) * LANES);
+                input_to_points<K>(d, o);
+                FADEWISE_UNROLL
+                for (int x = 0; x < SIDE; ++x) store(to + x * point, o[x]);
+            }
+        }
+    }
+}
+
+/// The products at K+1 points, from filters on.
+template <int K>
+FADEWISE_APART void multiply_row(const WinogradLayer& layer, const float* filters, int tiles, float* products) {
     const ptrdiff_t in_panel = static_cast<ptrdiff_t>(tiles) * PANEL;
-    const ptrdiff_t input = rounded_up(layer.in_lanes, PANEL) * static_cast<ptrdiff_t>(tiles);
-    const ptrdiff_t output = rounded_up(layer.out_lanes, PANEL) * static_cast<ptrdiff_t>(tiles);
-    const ptrdiff_t filter = static_cast<ptrdiff_t>(rounded_up(layer.out_lanes, PANEL)) * layer.in;
-    for (int p = 0; p < POINTS; ++p) {
+    const ptrdiff_t input = point_stride(layer.in_lanes, tiles), output = point_stride(layer.out_lanes, tiles);
+    const ptrdiff_t filter = filter_stride(layer);
+    for (int x = 0; x <= K; ++x) {
         for (int map = 0; map < layer.out_lanes; map += PANEL)
-            product(layer.inputs + p * input, in_panel, layer.filters + p * filter + panel_at(map, layer.in), tiles,
-                    layer.out_lanes - map, layer.in, layer.products + p * output + panel_at(map, tiles), false);
+            product(layer.inputs + x * input, in_panel, filters + x * filter + panel_at(map, layer.in), tiles,
+                    layer.out_lanes - map, layer.in, products + x * output + panel_at(map, tiles), false);
     }
 }
 
@@ -148,7 +227,7 @@ template <int K, class Finish>
 FADEWISE_INLINE void transform_outputs(const WinogradLayer& layer, int first_row, int rows, Finish finish) {
     constexpr int SIDE = K + 1;
     const int tiles = rows * layer.tile_columns;
-    const ptrdiff_t point = static_cast<ptrdiff_t>(rounded_up(layer.out_lanes, PANEL)) * tiles;
+    const ptrdiff_t point = point_stride(layer.out_lanes, tiles);
     for (int r = 0; r < rows; ++r) {
         for (int map = 0; map < layer.out_lanes; map += LANES) {
             const float* from = layer.products + panel_at(map, tiles) + r * layer.tile_columns * PANEL;
@@ -175,8 +254,14 @@ FADEWISE_INLINE void winograd(const WinogradLayer& layer, const float* image, Fi
     const int at_once = tile_rows_at_once(layer.tile_columns);
     for (int first = 0; first < layer.tile_rows; first += at_once) {
         const int rows = layer.tile_rows - first < at_once ? layer.tile_rows - first : at_once;
-        transform_inputs<K>(layer, image, first, rows);
-        multiply_points<K>(layer, rows * layer.tile_columns);
+        const int tiles = rows * layer.tile_columns;
+        transform_columns<K>(layer, image, first, rows);
+        for (int y = 0; y <= K; ++y) {
+            // Row by row of points, so that what goes into a product is still in the first-level cache.
+            transform_row<K>(layer, layer.columns + y * column_stride(layer, rows), rows);
+            multiply_row<K>(layer, layer.filters + y * (K + 1) * filter_stride(layer), tiles,
+                            layer.products + y * (K + 1) * point_stride(layer.out_lanes, tiles));
+        }
         transform_outputs<K>(layer, first, rows, finish);
     }
 }

@@ -69,6 +69,7 @@ struct Handle {
 
 using namespace fadewise;
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 /// The instruction sets that this machine has, the fastest first: the name of the i-th, null after the last.
@@ -114,3 +115,4 @@ int64_t fadewise_evaluate(Handle* handle, const float* parameters, const uint8_t
     return handle->network->evaluate(parameters, {images, labels, mean, scale}, rows, count, losses);
 }
 }
+#pragma GCC visibility pop

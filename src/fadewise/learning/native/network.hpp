@@ -76,14 +76,15 @@ class Net final : public Network {
 
   private:
     static constexpr int TAPS = K * K, POINTS = (K + 1) * (K + 1), BORDER = K / 2;
-    static constexpr int ROW = K * C, PATCH = K * ROW, FIRST_SUMS = K * ROW_VECTORS<K, C> * LANES;
+    static constexpr int ROW = K * C, PATCH = K * ROW;
+    using PatchRecord = Record<K, C>;
 
     /// What a sample leaves behind on its way forward, for its way back.
     struct Image {
         float* pixels;      // with a border of zeros
-        float* pooled1;     // the first layer's output, with a border of zeros
+        float* pooled1;     // the first layer's output in planes, each with a border of zeros
         int16_t* place1;    // (window, map)
-        int32_t* place2;    // (map, window)
+        int32_t* place2;    // (map, window), windows padded to whole vectors
     };
 
     const int maps1_, maps2_, hidden_, classes_, batch_, height_, width_;
@@ -92,7 +93,10 @@ class Net final : public Network {
     const int quarter_height_ = height_ / 4, quarter_width_ = width_ / 4;
     const int image_height_ = height_ + K - 1, image_width_ = width_ + K - 1;
     const int pooled_height_ = half_height_ + K - 1, pooled_width_ = half_width_ + K - 1;
+    const int point_width_ = rounded_up(width_ * C, LANES);
+    const int plane_ = pooled_height_ * pooled_width_ * LANES;
     const int windows1_ = half_height_ * half_width_, windows2_ = quarter_height_ * quarter_width_;
+    const int window_lanes2_ = rounded_up(windows2_, LANES);
     const int features_ = maps2_ * windows2_, sample_rows_ = rounded_up(batch_, LANES);
     Memory memory_;
 
@@ -100,26 +104,28 @@ class Net final : public Network {
     float *first_weights_, *first_bias_, *second_weights_, *second_bias_;
     Dense dense1_{}, dense2_{};
     // Derived from them in each step.
-    float *first_panels_, *filters_, *turned_filters_, *turned_weights_;
+    float *first_filters_, *filters_, *turned_filters_, *turned_weights_;
     // Samples.
     float *mean_row_, *scale_row_, *all_pixels_, *all_pooled1_;
     int16_t* all_place1_;
     int32_t *all_place2_, *labels_;
     double* sample_losses_;
     // In between, forward.
-    float *columns_, *point_inputs_, *point_products_, *pooled2_, *row_;
+    float *row_points_, *columns_, *point_inputs_, *point_products_, *pooled2_, *pooled2_by_map_, *row_;
     int32_t* pooled2_place_;
     float *features_by_row_, *features_by_lane_, *hidden_by_row_, *hidden_by_lane_, *logits_by_lane_;
     // In between, backward.
     float *logits_gradient_, *hidden_gradient_, *features_gradient_, *second_gradient_, *first_gradient_;
-    float *first_sums_, *second_sums_, *first_bias_sums_, *second_bias_sums_;
+    float *records_, *first_sums_, *second_sums_, *first_bias_sums_, *second_bias_sums_;
     int32_t* window_starts_;
     Lists lists1_{}, lists2_{};
 
-    size_t pixels() const { return static_cast<size_t>(image_height_) * image_width_ * C + FIRST_SUMS; }
-    size_t pooled1() const { return static_cast<size_t>(pooled_height_) * pooled_width_ * lanes1_; }
+    size_t pixels() const {
+        return static_cast<size_t>(image_height_ + PatchRecord::ROWS) * image_width_ * C + 2 * LANES;
+    }
+    size_t pooled1() const { return static_cast<size_t>(plane_) * (lanes1_ / LANES); }
     size_t place1() const { return static_cast<size_t>(rounded_up(windows1_, LANES)) * lanes1_; }
-    size_t place2() const { return static_cast<size_t>(features_) + LANES; }
+    size_t place2() const { return static_cast<size_t>(lanes2_) * window_lanes2_; }
 
     Image image(int b) const {
         return {all_pixels_ + b * pixels(), all_pooled1_ + b * pooled1(), all_place1_ + b * place1(),
@@ -135,7 +141,7 @@ class Net final : public Network {
         lay_out_dense(memory, dense1_, features_, hidden_);
         lay_out_dense(memory, dense2_, hidden_, classes_);
 
-        memory.take(first_panels_, PATCH * panels1);
+        memory.take(first_filters_, static_cast<size_t>(K * C * (K + 1)) * panels1);
         memory.take(filters_, POINTS * maps1_ * panels2);
         memory.take(turned_filters_, POINTS * maps2_ * panels1);
         memory.take(turned_weights_, static_cast<size_t>(lanes1_) * TAPS * lanes2_);
@@ -150,14 +156,16 @@ class Net final : public Network {
         memory.take(labels_, batch);
         memory.take(sample_losses_, batch);
 
-        const size_t most_lanes = lanes1_ > lanes2_ ? lanes1_ : lanes2_;
-        const size_t most_panels = panels1 > panels2 ? panels1 : panels2;
-        const size_t tiles = static_cast<size_t>(tile_rows_at_once(quarter_width_)) * quarter_width_;
-        memory.take(columns_, (K + 1) * pooled_width_ * most_lanes);
-        memory.take(point_inputs_, POINTS * tiles * most_panels);
-        memory.take(point_products_, POINTS * tiles * most_panels);
-        memory.take(pooled2_, static_cast<size_t>(windows2_) * lanes2_);
-        memory.take(pooled2_place_, static_cast<size_t>(windows2_) * lanes2_);
+        const int most_lanes = lanes1_ > lanes2_ ? lanes1_ : lanes2_;
+        const int tiles = tile_rows_at_once(quarter_width_) * quarter_width_;
+        const ptrdiff_t point = point_stride(most_lanes, tiles);
+        memory.take(row_points_, static_cast<size_t>(image_height_) * (K + 1) * point_width_);
+        memory.take(columns_, static_cast<size_t>(K + 1) * pooled_width_ * most_lanes * tile_rows_at_once(quarter_width_));
+        memory.take(point_inputs_, (K + 1) * point);
+        memory.take(point_products_, POINTS * point);
+        memory.take(pooled2_, place2());
+        memory.take(pooled2_by_map_, place2());
+        memory.take(pooled2_place_, place2());
         memory.take(row_, static_cast<size_t>(features_) + LANES);
 
         const size_t samples = sample_rows_, sample_panels = rounded_up(batch_, PANEL);
@@ -170,18 +178,19 @@ class Net final : public Network {
         memory.take(logits_gradient_, samples * rounded_up(classes_, PANEL));
         memory.take(hidden_gradient_, samples * rounded_up(hidden_, PANEL));
         memory.take(features_gradient_, samples * rounded_up(features_, PANEL));
-        memory.take(second_gradient_, static_cast<size_t>(pooled_height_) * pooled_width_ * lanes2_);
+        memory.take(second_gradient_, static_cast<size_t>(plane_) * (lanes2_ / LANES));
         memory.take(first_gradient_, place1());
-        memory.take(first_sums_, static_cast<size_t>(maps1_) * FIRST_SUMS);
+        memory.take(records_, static_cast<size_t>(height_ + PatchRecord::MORE_ROWS + 1) * width_ * PatchRecord::SIZE);
+        memory.take(first_sums_, static_cast<size_t>(maps1_) * PatchRecord::SUMS);
         memory.take(second_sums_, static_cast<size_t>(maps2_) * TAPS * lanes1_);
         memory.take(first_bias_sums_, lanes1_);
         memory.take(second_bias_sums_, lanes2_);
         memory.take(window_starts_, rounded_up(windows1_, LANES));
-        lay_out_lists(memory, lists1_, lanes1_, windows1_);
+        lay_out_lists(memory, lists1_, lanes1_, WINDOWS_AT_ONCE);
         lay_out_lists(memory, lists2_, lanes2_, windows2_);
         if (window_starts_ != nullptr) {
             for (int window = 0; window < windows1_; ++window)
-                window_starts_[window] = 2 * (window / half_width_) * image_width_ + 2 * (window % half_width_);
+                window_starts_[window] = 2 * (window / half_width_) * width_ + 2 * (window % half_width_);
         }
     }
 
@@ -242,9 +251,7 @@ class Net final : public Network {
     }
 
     void transform_weights() {
-        for (int map = 0; map < maps1_; ++map)
-            for (int i = 0; i < PATCH; ++i)
-                first_panels_[panel_at(map, PATCH) + i * PANEL] = first_weights_[map * PATCH + i];
+        transform_first_filters<K, C>(first_weights_, maps1_, first_filters_);
         transform_filters<K>(second_weights_, maps1_, maps2_, turned_weights_, filters_, turned_filters_);
     }
 
@@ -271,26 +278,38 @@ class Net final : public Network {
     // ---- Forward.
 
     WinogradLayer winograd_layer(int in, int out, const float* filters) const {
-        return {quarter_height_, quarter_width_, pooled_width_, in, out, rounded_up(in, LANES), rounded_up(out, LANES),
-                filters, columns_, point_inputs_, point_products_};
+        return {quarter_height_, quarter_width_, pooled_width_, plane_, in, out, rounded_up(in, LANES),
+                rounded_up(out, LANES), filters, columns_, point_inputs_, point_products_};
     }
 
     void forward_image(int b) {
         const Image here = image(b);
-        first_forward<K, C>({half_height_, half_width_, image_width_, pooled_width_, lanes1_, first_panels_, first_bias_},
-                            here.pixels, here.pooled1, here.place1);
+        first_forward<K, C>(
+            {half_height_, half_width_, pooled_width_, plane_, lanes1_, first_filters_, first_bias_, row_points_, point_width_},
+            here.pixels, here.pooled1, here.place1);
         second_forward<K>(winograd_layer(maps1_, maps2_, filters_), here.pooled1, second_bias_, pooled2_,
                           pooled2_place_);
         // Dense layers count features map by map, as PyTorch flattens images.
-        for (int map = 0; map < maps2_; ++map) {
-            for (int window = 0; window < windows2_; ++window) {
-                row_[map * windows2_ + window] = pooled2_[window * lanes2_ + map];
-                here.place2[map * windows2_ + window] = pooled2_place_[window * lanes2_ + map];
-            }
-        }
+        to_map_by_map<Vector>(pooled2_, pooled2_by_map_);
+        to_map_by_map<Whole>(pooled2_place_, here.place2);
+        for (int map = 0; map < maps2_; ++map)
+            memcpy(row_ + map * windows2_, pooled2_by_map_ + map * window_lanes2_, windows2_ * sizeof(float));
         for (int i = 0; i < features_; i += PANEL)
             memcpy(features_by_row_ + panel_at(i, sample_rows_) + b * PANEL, row_ + i,
                    (features_ - i < PANEL ? features_ - i : PANEL) * sizeof(float));
+    }
+
+    /// From (window, map) to (map, window).
+    template <class T, class Number>
+    void to_map_by_map(const Number* from, Number* to) const {
+        for (int map = 0; map < lanes2_; map += LANES) {
+            for (int window = 0; window < window_lanes2_; window += LANES) {
+                T square[LANES];
+                for (int i = 0; i < LANES; ++i) square[i] = load(from + (window + i) * lanes2_ + map);
+                transpose(square);
+                for (int i = 0; i < LANES; ++i) store(to + (map + i) * window_lanes2_ + window, square[i]);
+            }
+        }
     }
 
     void forward_dense(int batch) {
@@ -316,7 +335,7 @@ class Net final : public Network {
     }
 
     void clear_gradients() {
-        memset(first_sums_, 0, static_cast<size_t>(maps1_) * FIRST_SUMS * sizeof(float));
+        memset(first_sums_, 0, static_cast<size_t>(maps1_) * PatchRecord::SUMS * sizeof(float));
         memset(second_sums_, 0, static_cast<size_t>(maps2_) * TAPS * lanes1_ * sizeof(float));
         memset(first_bias_sums_, 0, lanes1_ * sizeof(float));
         memset(second_bias_sums_, 0, lanes2_ * sizeof(float));
@@ -327,33 +346,38 @@ class Net final : public Network {
         for (int i = 0; i < features_; i += PANEL)
             memcpy(row_ + i, features_gradient_ + panel_at(i, sample_rows_) + b * PANEL,
                    (features_ - i < PANEL ? features_ - i : PANEL) * sizeof(float));
-        list_by_map(row_, here.place2, windows2_, maps2_, second_bias_sums_, lists2_);
-        second_weight_gradient<K>(lists2_, maps2_, here.pooled1, pooled_width_, lanes1_, second_sums_);
+        list_by_map(row_, here.place2, windows2_, window_lanes2_, maps2_, second_bias_sums_, lists2_);
+        second_weight_gradient<K>(lists2_, maps2_, here.pooled1, plane_, pooled_width_, lanes1_, second_sums_);
         spread_second_gradient();
         second_backward<K>(winograd_layer(maps2_, maps1_, turned_filters_), second_gradient_, first_gradient_);
-        list_by_window(first_gradient_, here.place1, window_starts_, windows1_, lanes1_, first_bias_sums_, lists1_);
-        first_weight_gradient<K, C>(lists1_, maps1_, here.pixels, image_width_, first_sums_);
+        copy_records<K, C>(here.pixels, height_, width_, records_);
+        for (int first = 0; first < windows1_; first += WINDOWS_AT_ONCE) {
+            const int rest = rounded_up(windows1_ - first, LANES);
+            list_by_window(first_gradient_ + first * lanes1_, here.place1 + first * lanes1_, window_starts_ + first,
+                           rest < WINDOWS_AT_ONCE ? rest : WINDOWS_AT_ONCE, lanes1_, first_bias_sums_, lists1_);
+            first_weight_gradient<K, C>(lists1_, maps1_, records_, width_, first_sums_);
+        }
     }
 
     /// From the lists to an image: zeros but for what they name.
     void spread_second_gradient() {
-        const int inside = (BORDER * pooled_width_ + BORDER) * lanes2_, row = pooled_width_ * lanes2_;
-        for (int y = 0; y < half_height_; ++y)
-            memset(second_gradient_ + inside + y * row, 0, half_width_ * lanes2_ * sizeof(float));
+        memset(second_gradient_, 0, static_cast<size_t>(plane_) * (lanes2_ / LANES) * sizeof(float));
         for (int map = 0; map < maps2_; ++map) {
             const ptrdiff_t list = static_cast<ptrdiff_t>(map) * lists2_.capacity;
+            float* inside = second_gradient_ + static_cast<ptrdiff_t>(map / LANES) * plane_ + map % LANES +
+                            (BORDER * pooled_width_ + BORDER) * LANES;
             for (int i = 0; i < lists2_.counts[map]; ++i)
-                second_gradient_[inside + lists2_.places[list + i] * lanes2_ + map] = lists2_.values[list + i];
+                inside[static_cast<ptrdiff_t>(lists2_.places[list + i]) * LANES] = lists2_.values[list + i];
         }
     }
 
     /// x ← x - step_size·g for what the dense layers have not done already.
     void descend(float step_size) {
         for (int map = 0; map < maps1_; ++map) {
-            const float* sums = first_sums_ + map * FIRST_SUMS;
+            const float* sums = first_sums_ + map * PatchRecord::SUMS;
             for (int y = 0; y < K; ++y)
                 for (int i = 0; i < ROW; ++i)
-                    first_weights_[map * PATCH + y * ROW + i] -= step_size * sums[y * ROW_VECTORS<K, C> * LANES + i];
+                    first_weights_[map * PATCH + y * ROW + i] -= step_size * sums[PatchRecord::row_at(y) + i];
         }
         const float* sums = second_sums_;
         for (int in = 0; in < lanes1_; in += LANES) {

@@ -71,6 +71,20 @@ FADEWISE_INLINE Whole counted(std::integer_sequence<int, I...>) {
     return Whole{I...};
 }
 
+/// A vector that is loaded once and used several times: GCC would rather load it again for each use, and loads
+/// are what there are too few of.
+FADEWISE_INLINE Vector load_once(const float* from) {
+    Vector x = load(from);
+#if defined(__AVX512F__)
+    asm("" : "+v"(x));
+#elif defined(__x86_64__)
+    asm("" : "+x"(x));
+#elif defined(__aarch64__)
+    asm("" : "+w"(x));
+#endif
+    return x;
+}
+
 /// x in every lane.
 FADEWISE_INLINE Vector spread(float x) { return spread(x, Lanes{}); }
 FADEWISE_INLINE Whole spread(int32_t x) { return spread(x, Lanes{}); }

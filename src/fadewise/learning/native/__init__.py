@@ -1,0 +1,1 @@
+"""The CNN family's SGD step in C++, for CPUs: `build` compiles it, `library` calls it, `backend` trains with it."""

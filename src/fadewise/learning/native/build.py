@@ -1,0 +1,79 @@
+"""Compiles the native kernel into a shared library: one source, once for each instruction set.
+
+Imports nothing but the standard library, because it runs while fadewise is being installed (`hatch_build.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SOURCES = Path(__file__).parent
+LIBRARY = SOURCES / "kernel.so"
+
+_X86_TARGETS = {
+    "avx512": ("-march=x86-64-v4", "-mprefer-vector-width=512"),
+    "avx2": ("-march=x86-64-v3",),
+    "portable": (),
+}
+_TARGETS: dict[str, tuple[str, ...]] = (
+    _X86_TARGETS if platform.machine().lower() in ("x86_64", "amd64") else {"portable": ()}
+)
+"""Instruction sets, each with what the compiler has to be told. `interface.cpp` chooses among them."""
+
+_FLAGS = (
+    *("-std=c++17", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fPIC", "-fvisibility=hidden", "-Wno-psabi"),
+    # GCC would carry numbers from one step of an inner loop to a later one through memory.
+    "-fno-predictive-commoning",
+)
+"""a·b + c may become one instruction, which rounds once; nothing else about numbers is left to the compiler."""
+
+
+class NotBuiltError(Exception):
+    """Why there is no library: a sentence."""
+
+
+def build(library: Path = LIBRARY, extra_flags: Sequence[str] = ()) -> None:
+    """Compiles `library`, with the compiler that CXX names or the first that is found."""
+    if sys.platform not in ("linux", "darwin"):
+        raise NotBuiltError(f"the native kernel is not made for {sys.platform}")
+    compiler = os.environ.get("CXX") or next(filter(shutil.which, ("c++", "g++", "clang++")), None)
+    if compiler is None:
+        raise NotBuiltError("no C++ compiler was found")
+    with tempfile.TemporaryDirectory() as folder:
+        into = Path(folder)
+        compile_ = [*compiler.split(), *_FLAGS, *extra_flags, "-c"]
+        objects = [into / f"{name}.o" for name in ("interface", *_TARGETS)]
+        commands = [[*compile_, str(SOURCES / "interface.cpp"), "-o", str(objects[0])]]
+        for (target, flags), path in zip(_TARGETS.items(), objects[1:], strict=True):
+            source = [f"-DFADEWISE_TARGET={target}", str(SOURCES / "kernel.cpp")]
+            commands.append([*compile_, *flags, *source, "-o", str(path)])
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(_run, commands))
+        linked = into / library.name
+        _run([*compiler.split(), *extra_flags, "-shared", *map(str, objects), "-o", str(linked)])
+        # Renamed into place: a process that has the old library in memory keeps it.
+        partial = library.with_suffix(".partial")
+        shutil.copyfile(linked, partial)
+        partial.replace(library)
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise NotBuiltError(f"the compiler {command[0]} does not run: {error.strerror}") from None
+    if result.returncode:
+        first = next((line for line in result.stderr.splitlines() if "error" in line), "it does not say why")
+        raise NotBuiltError(f"the compiler {command[0]} failed: {first}")
+
+
+if __name__ == "__main__":
+    build()
