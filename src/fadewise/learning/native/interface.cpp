@@ -44,10 +44,15 @@ const Target TARGETS[] = {
 
 constexpr int TARGET_COUNT = sizeof TARGETS / sizeof *TARGETS;
 
+bool is_between(int32_t x, int32_t least, int32_t most) { return least <= x && x <= most; }
+
+/// The largest sizes are such that no index within a sample, and none within a minibatch of a layer, exceeds 31 bits.
 bool is_of_the_family(const Shape& shape) {
-    return shape.height > 0 && shape.width > 0 && shape.height % 4 == 0 && shape.width % 4 == 0 &&
-           (shape.channels == 1 || shape.channels == 3) && (shape.kernel == 3 || shape.kernel == 5) &&
-           shape.maps1 > 0 && shape.maps2 > 0 && shape.hidden > 0 && shape.classes > 0 && shape.batch > 0;
+    return is_between(shape.height, 4, 1024) && is_between(shape.width, 4, 1024) && shape.height % 4 == 0 &&
+           shape.width % 4 == 0 && (shape.channels == 1 || shape.channels == 3) &&
+           (shape.kernel == 3 || shape.kernel == 5) && is_between(shape.maps1, 1, 1024) &&
+           is_between(shape.maps2, 1, 1024) && is_between(shape.hidden, 1, 65536) &&
+           is_between(shape.classes, 1, 65536) && is_between(shape.batch, 1, 4096);
 }
 
 bool are_in_range(const Shape& shape, const int32_t* labels, int64_t samples, const int64_t* rows, int64_t count) {
