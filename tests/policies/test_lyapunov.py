@@ -1,5 +1,7 @@
 """The paper's policy: exact against brute force, published against a transcription, the queue as printed."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from scipy.special import lambertw
@@ -205,6 +207,18 @@ def test_queue_is_the_papers() -> None:
         expected = np.maximum(state.backlog + decision.power * decision.probability - 0.7, 0)
         np.testing.assert_array_equal(after.backlog, expected)
         state = after
+
+
+@pytest.mark.parametrize("variant", ["exact", "published"])
+def test_every_device_obeys_its_own_peak(variant: Literal["exact", "published"]) -> None:
+    """Also where all are below the highest peak, so that no power looks too large at a glance."""
+    peaks = np.array([1.0, 1e4])
+    policy = fw.Lyapunov(fw.Link(22e6, 32 * 555_178, peak_power=peaks), 100, 100.0, variant=variant)
+    decision, _ = policy.decide(Backlog(np.full(2, 20.0)), np.ones(2))
+    assert 1 < decision.power[1] < 1e4
+    assert decision.power[0] == 1
+    ours = objective(*decision[:2], np.ones(2), np.full(2, 20.0), policy.link, policy)
+    assert ours[0] == pytest.approx(brute_force(np.ones(2), np.full(2, 20.0), policy.link, policy)[0], rel=1e-12)
 
 
 def test_unreachable_device_takes_no_part_and_its_queue_goes_on() -> None:
