@@ -52,11 +52,9 @@ class Scratch:
 
 
 @functools.cache
-def _tables(published: bool) -> tuple[root.Table, root.Table]:
+def _tables() -> tuple[root.Table, root.Table]:
     """aP and q·√(λ·s/κ) as functions of A, made when first needed (tens of milliseconds, 3 MB)."""
-    # The published A is larger than it should be by ln 2, so Z·P is smaller by as much than A lets expect.
-    ln2 = math.log(2) if published else 1.0
-    return root.Table(np.expm1), root.Table(lambda u: u / np.sqrt(u - ln2 * np.expm1(-u)))
+    return root.Table(np.expm1), root.Table(lambda u: u / np.sqrt(u - np.expm1(-u)))
 
 
 class Minimiser:
@@ -75,7 +73,7 @@ class Minimiser:
         self.airtime_cost = airtime_weight * seconds / curvature  # λ·s/κ
         self.power_cost = 1 / (penalty_weight * curvature)
         self.published = published
-        snr, scaled_probability = _tables(published)
+        snr, scaled_probability = _tables()
         self.received_table = snr.times(link.noise_power)  # P·g
         self.scale: Array | None = None
         if isinstance(self.airtime_cost, np.ndarray):
@@ -99,6 +97,30 @@ class Minimiser:
         """
         if not gains.min() >= 0:
             raise checks.bad_gain(gains, block.start)
+        if self.published:
+            # Not at the minimum, a table's error would not be squared: all are as if beyond the tables.
+            power.fill(np.nan)
+            probability.fill(np.nan)
+        else:
+            self._look_up(gains, backlog, block, probability, power, a, scratch)
+        if not power.max() <= self.lowest_peak_power:
+            self._at_the_limits(gains, backlog, block, probability, power)
+        if not probability.max() <= 1:
+            if self.published:
+                self._else_branch(gains, backlog, block, probability, power)
+            np.minimum(probability, 1.0, out=probability)
+
+    def _look_up(
+        self,
+        gains: Array,
+        backlog: Array,
+        block: slice,
+        probability: Array,
+        power: Array,
+        a: Array,
+        scratch: Scratch,
+    ) -> None:
+        """What holds away from the limits; NaN beyond the tables."""
         numbers, cells = scratch.numbers[: len(gains)], scratch.cells[: len(gains)]
         np.divide(gains, backlog, out=a)
         np.multiply(a, self.a_factor, out=a)
@@ -108,12 +130,6 @@ class Minimiser:
         self.probability_table.look_up(a, cells, out=probability, scratch=numbers)
         if self.scale is not None:
             np.multiply(probability, self.scale[block], out=probability)
-        if not power.max() <= self.lowest_peak_power:
-            self._at_the_limits(gains, backlog, block, probability, power)
-        if not probability.max() <= 1:
-            if self.published:
-                self._else_branch(gains, backlog, block, probability, power)
-            np.minimum(probability, 1.0, out=probability)
 
     def _at_the_limits(self, gains: Array, backlog: Array, block: slice, probability: Array, power: Array) -> None:
         """Mends the devices that are at peak power, beyond the tables' range or unreachable."""

@@ -146,8 +146,6 @@ def test_published_variant_is_the_paper_digit_for_digit() -> None:
     rng = np.random.default_rng(3)
     else_branch = capped = interior = 0
     for _ in range(300):
-        # Within these ranges the printed forms themselves keep 10 digits: P is a difference of near-equal
-        # numbers where A is small, and log2(1 + x) loses digits where x is.
         population = int(rng.integers(1, 200))
         link = fw.Link(22e6, 32 * 555_178, peak_power=10 ** rng.uniform(0, 3))
         policy = fw.Lyapunov(
@@ -161,8 +159,10 @@ def test_published_variant_is_the_paper_digit_for_digit() -> None:
         backlog = np.where(rng.random(40) < 0.1, 0, 10 ** rng.uniform(-2, 5, 40))
         decision, _ = policy.decide(Backlog(backlog), gains)
         printed = np.array([transcription(g, z, link, policy) for g, z in zip(gains, backlog, strict=True)])
-        np.testing.assert_allclose(decision.probability, printed[:, 0], rtol=1e-10)
-        np.testing.assert_allclose(decision.power, printed[:, 1], rtol=1e-10)
+        # All digits that the printed forms have: where x - 1 = gP is small, both P and log2(x) lose some.
+        digits = 2e-14 * (1 + 1 / (gains * printed[:, 1]))
+        assert (np.abs(decision.probability / printed[:, 0] - 1) < digits).all()
+        assert (np.abs(decision.power / printed[:, 1] - 1) < digits).all()
         at_peak = printed[:, 1] == link.peak_power
         exact, _ = fw.Lyapunov(link, population, policy.airtime_weight, policy.penalty_weight).decide(
             Backlog(backlog), gains
@@ -171,6 +171,18 @@ def test_published_variant_is_the_paper_digit_for_digit() -> None:
         capped += int((at_peak & (exact.power == link.peak_power)).sum())
         interior += int((~at_peak).sum())
     assert min(else_branch, capped, interior) > 500, "the test must reach every branch"
+
+
+@pytest.mark.parametrize("devices", [57, 32_768 + 5])
+def test_published_decides_for_all_as_for_each_alone_bit_for_bit(devices: int) -> None:
+    rng = np.random.default_rng(6)
+    policy = fw.Lyapunov(fw.Link(22e6, 32 * 555_178), devices, airtime_weight=30.0, variant="published")
+    gains, backlog = extreme_states(rng, devices)
+    together, _ = policy.decide(Backlog(backlog), gains)
+    for n in (*range(57), devices - 1):
+        alone, _ = policy.decide(Backlog(backlog[n : n + 1]), gains[n : n + 1])
+        assert alone.probability.tobytes() == together.probability[n : n + 1].tobytes()
+        assert alone.power.tobytes() == together.power[n : n + 1].tobytes()
 
 
 def test_what_the_papers_errors_cost() -> None:
