@@ -102,34 +102,21 @@ class Minimiser:
             power.fill(np.nan)
             probability.fill(np.nan)
         else:
-            self._look_up(gains, backlog, block, probability, power, a, scratch)
+            numbers, cells = scratch.numbers[: len(gains)], scratch.cells[: len(gains)]
+            np.divide(gains, backlog, out=a)
+            np.multiply(a, self.a_factor, out=a)
+            root.cell_of(a, out=cells)
+            self.received_table.look_up(a, cells, out=power, scratch=numbers)
+            np.divide(power, gains, out=power)
+            self.probability_table.look_up(a, cells, out=probability, scratch=numbers)
+            if self.scale is not None:
+                np.multiply(probability, self.scale[block], out=probability)
         if not power.max() <= self.lowest_peak_power:
             self._at_the_limits(gains, backlog, block, probability, power)
         if not probability.max() <= 1:
             if self.published:
                 self._else_branch(gains, backlog, block, probability, power)
             np.minimum(probability, 1.0, out=probability)
-
-    def _look_up(
-        self,
-        gains: Array,
-        backlog: Array,
-        block: slice,
-        probability: Array,
-        power: Array,
-        a: Array,
-        scratch: Scratch,
-    ) -> None:
-        """What holds away from the limits; NaN beyond the tables."""
-        numbers, cells = scratch.numbers[: len(gains)], scratch.cells[: len(gains)]
-        np.divide(gains, backlog, out=a)
-        np.multiply(a, self.a_factor, out=a)
-        root.cell_of(a, out=cells)
-        self.received_table.look_up(a, cells, out=power, scratch=numbers)
-        np.divide(power, gains, out=power)
-        self.probability_table.look_up(a, cells, out=probability, scratch=numbers)
-        if self.scale is not None:
-            np.multiply(probability, self.scale[block], out=probability)
 
     def _at_the_limits(self, gains: Array, backlog: Array, block: slice, probability: Array, power: Array) -> None:
         """Mends the devices that are at peak power, beyond the tables' range or unreachable."""

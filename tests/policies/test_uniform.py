@@ -1,5 +1,7 @@
 """The baseline: the paper's power and its peak, a fractional M, and devices out of reach."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,16 @@ def test_of_unreachable_devices_none_is_drawn_and_the_reachable_share_the_draw()
 def test_an_m_that_cannot_be_is_refused(make: type, participants: float, said: str) -> None:
     with pytest.raises(fw.FadewiseError, match=said):
         make(LINK, 5, participants)
+
+
+@pytest.mark.parametrize(
+    ("gains", "said"),
+    [
+        (np.ones(4), r"^gains have shape \(4,\); there must be one gain for each of 5 devices"),
+        (["a"] * 5, r"^gains are .*; they must be real numbers"),
+    ],
+)
+def test_gains_that_are_not_those_of_all_devices_are_refused(gains: Any, said: str) -> None:
+    policy = fw.Uniform(LINK, 5, 2.0)
+    with pytest.raises(fw.FadewiseError, match=said):
+        policy.select(policy.init(5), gains, Stream(0, 0), fw.Poisson())
