@@ -80,6 +80,17 @@ def test_variance_with_data_shares_is_that_of_every_outcome_weighed_by_its_chanc
     assert theory.sampling_variance(updates, joint, shares) == pytest.approx(expected, rel=1e-12)
 
 
+def test_systematic_pairs_are_counted_over_every_start() -> None:
+    """With probabilities in 64ths the draw is the same for all random numbers within a 64th."""
+    starts = (np.arange(64) + 0.5) / 64
+    for seed in range(20):
+        q = np.random.default_rng(seed).integers(1, 50, 7) / 64
+        ends = np.cumsum(q)
+        taken = np.diff(np.floor(ends + starts[:, None]), axis=1, prepend=0.0)
+        joint = theory.joint_inclusion(fw.Systematic("none"), q)
+        np.testing.assert_allclose(joint, taken.T @ taken / 64, atol=1e-12)
+
+
 def test_uniform_policy_has_the_variance_of_simple_random_draws_of_its_size() -> None:
     """A fractional M: the inclusion probability is that of the size which was drawn."""
     rng = np.random.default_rng(3)
