@@ -331,7 +331,7 @@ def test_a_trace_that_is_too_short_is_said(tmp_path: Path, capsys: pytest.Captur
     trace = tmp_path / "gains.npz"
     np.savez(trace, gains=np.ones((3, 100)))
     words = ("plan", PRESET, "--set", "channel.kind=trace", "--set", f"channel.path={trace}")
-    assert f"{trace} ends after round 2; run 3 rounds at most" in refused(capsys, *words, "--rounds", "4")
+    assert f"{trace} ends after round 2; set rounds to 3 at most" in refused(capsys, *words, "--rounds", "4")
     (one,) = planned(capsys, *words[1:], "--rounds", "3")
     assert one["rounds"] == 3
     (repeated,) = planned(capsys, *words[1:], "--rounds", "7", "--set", "channel.repeat=true")
@@ -543,3 +543,23 @@ def test_a_run_that_has_not_settled_says_so(capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out
     assert re.search(r"mean power .*not settled", out)
     assert "--seeds 0-4" in out
+
+
+def test_a_sweeps_numbers_are_whole_however_narrow_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for width in ("40", "80"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["fadewise", "plan", "paper/cifar10-het", "--rounds", "1000",
+                                        "--sweep", "policy.penalty_weight=10,100000"])  # fmt: skip
+            patch.setenv("COLUMNS", width)
+            with pytest.raises(SystemExit):
+                cli.main()
+        out = capsys.readouterr().out
+        assert "…" not in out
+        assert "unsettled" in out
+        assert "worst/P̄" in out
+        assert max(map(len, out.splitlines())) <= 81  # P̄ is two characters
+
+
+def test_where_no_interval_can_be_the_table_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert called("plan", PRESET, "--rounds", "999") == 0
+    assert "no ± from fewer than 1,000 rounds of one seed" in capsys.readouterr().out

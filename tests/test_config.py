@@ -68,6 +68,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     # The top level
     ({"devics": 3}, f"devics is not a setting; did you mean devices? allowed: {TOP}"),
     ({"foo.bar": 1}, f"foo is not a setting; allowed: {TOP}"),
+    ({"airtime_weight": 5.0}, "airtime_weight is not a setting; did you mean policy.airtime_weight?"),
     ({"devices": 0}, "devices is 0; it must be a whole number at least 1 and at most 1000000000"),
     ({"devices": 10**10}, "devices is 10000000000; it must be a whole number at least 1 and at most 1000000000"),
     ({"devices": 1.5}, "devices is 1.5; it must be a whole number"),

@@ -13,7 +13,9 @@ from fadewise.sampling import drawn
 DEVICES = 40
 
 
-def experiment(sampling: fw.Poisson | fw.TopK, airtime_weight: float, access: fw.TDMA | fw.FDMA) -> fw.Experiment:
+def experiment(
+    sampling: fw.Poisson | fw.TopK, airtime_weight: float, access: fw.TDMA | fw.FDMA, *, switched: bool = True
+) -> fw.Experiment:
     rng = np.random.default_rng(0)
     link = fw.Link.physical(
         2e6,
@@ -23,14 +25,16 @@ def experiment(sampling: fw.Poisson | fw.TopK, airtime_weight: float, access: fw
         noise_density_w_hz=1e-9,
     )
     policy = fw.Lyapunov(link, DEVICES, airtime_weight=airtime_weight, data_shares=rng.dirichlet(np.full(DEVICES, 3)))
-    channel = fw.Switched(fw.Rayleigh(rng.uniform(0.01, 1, DEVICES)))
+    fading = fw.Rayleigh(rng.uniform(0.01, 1, DEVICES))
+    channel = fw.Switched(fading) if switched else fading
     return fw.Experiment(DEVICES, channel, policy, sampling, access, rounds=60)
 
 
 @pytest.mark.parametrize("sampling", [fw.Poisson(), fw.Poisson("published"), fw.TopK(3)], ids=str)
 @pytest.mark.parametrize("airtime_weight", [0.1, 100.0])
-def test_costs_are_their_definitions(sampling: fw.Poisson | fw.TopK, airtime_weight: float) -> None:
-    e = experiment(sampling, airtime_weight, fw.TDMA(overhead_s=2.0))
+@pytest.mark.parametrize("switched", [True, False])
+def test_costs_are_their_definitions(sampling: fw.Poisson | fw.TopK, airtime_weight: float, switched: bool) -> None:
+    e = experiment(sampling, airtime_weight, fw.TDMA(overhead_s=2.0), switched=switched)
     link, ledger, spent = e.policy.link, Ledger(e.policy, e.access), np.zeros(DEVICES)
     fallbacks = 0
     for played in fw.play_all(e):

@@ -1,5 +1,6 @@
 """What `plan` says against the numbers that were checked beforehand, and against the paper's constraint."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -35,6 +36,18 @@ def test_seeds_are_averaged_and_their_interval_covers_both() -> None:
         assert estimate.value == pytest.approx(np.mean(values))
         half = 4.303 * np.std(values, ddof=1) / math.sqrt(3)
         assert estimate.ci == pytest.approx((np.mean(values) - half, np.mean(values) + half))
+
+
+def test_slack_fallback_and_excluded_share_are_of_the_rounds_played() -> None:
+    e = config.load("paper/cifar10-het", {"rounds": 60, "policy.airtime_weight": 1000.0})
+    e = dataclasses.replace(e, channel=fw.Switched(e.channel, mean_rounds_off=2.0))
+    played = list(fw.play_all(e))
+    plan = fw.plan(e)
+    power = [np.mean(r.decision.power * np.asarray(r.draw.population_inclusion)) for r in played]
+    assert plan.power_slack.value == pytest.approx(1 - np.mean(power))
+    assert plan.running_power[-1] == pytest.approx(np.mean(power))
+    assert 0 < plan.fallback_rate.value == np.mean([r.draw.fallback for r in played])
+    assert plan.excluded_share.value == pytest.approx(np.mean([np.mean(r.gains == 0) for r in played]))
 
 
 def test_worst_device_is_the_one_that_spends_most_of_its_limit() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fadewise as fw
+from fadewise.policies.lyapunov import Backlog
 
 LINK = fw.Link(22e6, 32 * 555_178)
 
@@ -45,6 +46,21 @@ def test_resumed_from_saved_states_it_goes_on_with_the_same_bits(tmp_path: Path)
         played, states = fw.play(e, states, t)
         resumed.append(signature(played))
     assert resumed == whole[7:]
+
+
+def test_a_warm_start_sees_rounds_that_the_run_does_not() -> None:
+    seen: list[np.ndarray] = []
+
+    class Watching(fw.Lyapunov):
+        def warm_started(self, state: Backlog, gains: np.ndarray) -> Backlog:
+            seen.extend(gains)
+            return super().warm_started(state, gains)
+
+    policy = Watching(LINK, 30, airtime_weight=10.0, warm_start_rounds=12)
+    e = fw.Experiment(30, fw.Rayleigh(2.0), policy, rounds=12)
+    met = [played.gains for played in fw.play_all(e)]
+    assert len(seen) == 12
+    assert len(np.unique(np.concatenate([*seen, *met]))) == 24 * 30
 
 
 def test_policies_under_one_seed_meet_the_same_channels() -> None:

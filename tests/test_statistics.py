@@ -90,6 +90,9 @@ def test_what_is_not_defined_stays_so(series: np.ndarray) -> None:
 def test_what_does_not_vary_has_an_interval_of_no_width() -> None:
     assert statistics.of_rounds(np.full((1, 1003), 2.5)) == (2.5, (2.5, 2.5), True)
     assert statistics.of_rounds(np.full((3, 10), 2.5)) == (2.5, (2.5, 2.5), True)
+    rounding = 4 + 1e-13 * np.random.default_rng(0).normal(0, 1, (1, 3001))
+    low, high = statistics.of_rounds(rounding).ci or (0.0, 1.0)
+    assert low == high
 
 
 def autoregressive(memory: float, rows: int, rounds: int) -> np.ndarray:

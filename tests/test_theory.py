@@ -1,6 +1,7 @@
 """The formulas against their definitions, and the bounds against problems on which they can be checked."""
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 
@@ -65,6 +66,29 @@ def test_closed_forms_are_special_cases_of_the_general_variance() -> None:
     cross = sum(float(updates[k] @ updates[j]) for j in range(9) if j != k)
     printed = theory.poisson_variance(updates, pi) - 2 / 81 * nobody / pi[k] * cross
     np.testing.assert_allclose(theory.sampling_variance(updates, theory.joint_inclusion(fw.Poisson(), q)), printed)
+
+
+def test_variance_with_data_shares_is_that_of_every_outcome_weighed_by_its_chance() -> None:
+    rng = np.random.default_rng(8)
+    q, shares, updates = rng.uniform(0.1, 0.9, 6), rng.dirichlet(np.ones(6)), rng.normal(size=(6, 3))
+    expected = 0.0
+    for taken in itertools.product((False, True), repeat=6):
+        chance = float(np.prod(np.where(taken, q, 1 - q)))
+        estimate = np.where(taken, shares / q, 0) @ updates
+        expected += chance * float(np.square(estimate - shares @ updates).sum())
+    joint = theory.joint_inclusion(fw.Poisson("none"), q)
+    assert theory.sampling_variance(updates, joint, shares) == pytest.approx(expected, rel=1e-12)
+
+
+def test_systematic_pairs_are_counted_over_every_start() -> None:
+    """With probabilities in 64ths the draw is the same for all random numbers within a 64th."""
+    starts = (np.arange(64) + 0.5) / 64
+    for seed in range(20):
+        q = np.random.default_rng(seed).integers(1, 50, 7) / 64
+        ends = np.cumsum(q)
+        taken = np.diff(np.floor(ends + starts[:, None]), axis=1, prepend=0.0)
+        joint = theory.joint_inclusion(fw.Systematic("none"), q)
+        np.testing.assert_allclose(joint, taken.T @ taken / 64, atol=1e-12)
 
 
 def test_uniform_policy_has_the_variance_of_simple_random_draws_of_its_size() -> None:

@@ -104,7 +104,7 @@ def plan(
     if len(plans) == 1:
         console.print(tables.of_plan(source, plans[0]))
     else:
-        console.print(tables.of_sweep(source, list(zip(variants, plans, strict=True))))
+        tables.print_whole(tables.of_sweep(source, list(zip(variants, plans, strict=True))))
     if plot is not None:
         console.print(f"Figure: {plot}", highlight=False, markup=False)
 

@@ -170,6 +170,7 @@ def with_settings(settings: Mapping[str, Any], changes: Mapping[str, Any], path:
 
 def experiment(settings: Mapping[str, Any], source: str) -> Experiment:
     """The experiment that checked settings describe; `source` names them in what is said of mistakes."""
+    _refuse_stray(settings, source)
     top = _checked(_Settings, settings, source, "")
     with _named(source, ""):
         devices = Experiment.checked_devices(top.devices)
@@ -184,6 +185,14 @@ def experiment(settings: Mapping[str, Any], source: str) -> Experiment:
     training = _training(top, build, source)
     with _named(source, ""):
         return Experiment(devices, channel, policy, sampling, access, top.rounds, top.seed, training)
+
+
+def _refuse_stray(settings: Mapping[str, Any], source: str) -> None:
+    """Says where a setting belongs that stands outside of its table: pydantic would know of the tables alone."""
+    for key in settings:
+        for table, inner in settings.items():
+            if key not in _Settings.model_fields and isinstance(inner, Mapping) and key in inner:
+                raise FadewiseError(f"{source}: {key} is not a setting; did you mean {table}.{key}?")
 
 
 def _training(top: _Settings, build: Callable[..., Any], source: str) -> Training | None:

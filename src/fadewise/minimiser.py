@@ -52,11 +52,9 @@ class Scratch:
 
 
 @functools.cache
-def _tables(published: bool) -> tuple[root.Table, root.Table]:
+def _tables() -> tuple[root.Table, root.Table]:
     """aP and q·√(λ·s/κ) as functions of A, made when first needed (tens of milliseconds, 3 MB)."""
-    # The published A is larger than it should be by ln 2, so Z·P is smaller by as much than A lets expect.
-    ln2 = math.log(2) if published else 1.0
-    return root.Table(np.expm1), root.Table(lambda u: u / np.sqrt(u - ln2 * np.expm1(-u)))
+    return root.Table(np.expm1), root.Table(lambda u: u / np.sqrt(u - np.expm1(-u)))
 
 
 class Minimiser:
@@ -75,7 +73,7 @@ class Minimiser:
         self.airtime_cost = airtime_weight * seconds / curvature  # λ·s/κ
         self.power_cost = 1 / (penalty_weight * curvature)
         self.published = published
-        snr, scaled_probability = _tables(published)
+        snr, scaled_probability = _tables()
         self.received_table = snr.times(link.noise_power)  # P·g
         self.scale: Array | None = None
         if isinstance(self.airtime_cost, np.ndarray):
@@ -99,15 +97,20 @@ class Minimiser:
         """
         if not gains.min() >= 0:
             raise checks.bad_gain(gains, block.start)
-        numbers, cells = scratch.numbers[: len(gains)], scratch.cells[: len(gains)]
-        np.divide(gains, backlog, out=a)
-        np.multiply(a, self.a_factor, out=a)
-        root.cell_of(a, out=cells)
-        self.received_table.look_up(a, cells, out=power, scratch=numbers)
-        np.divide(power, gains, out=power)
-        self.probability_table.look_up(a, cells, out=probability, scratch=numbers)
-        if self.scale is not None:
-            np.multiply(probability, self.scale[block], out=probability)
+        if self.published:
+            # Not at the minimum, a table's error would not be squared: all are as if beyond the tables.
+            power.fill(np.nan)
+            probability.fill(np.nan)
+        else:
+            numbers, cells = scratch.numbers[: len(gains)], scratch.cells[: len(gains)]
+            np.divide(gains, backlog, out=a)
+            np.multiply(a, self.a_factor, out=a)
+            root.cell_of(a, out=cells)
+            self.received_table.look_up(a, cells, out=power, scratch=numbers)
+            np.divide(power, gains, out=power)
+            self.probability_table.look_up(a, cells, out=probability, scratch=numbers)
+            if self.scale is not None:
+                np.multiply(probability, self.scale[block], out=probability)
         if not power.max() <= self.lowest_peak_power:
             self._at_the_limits(gains, backlog, block, probability, power)
         if not probability.max() <= 1:
@@ -119,6 +122,8 @@ class Minimiser:
         """Mends the devices that are at peak power, beyond the tables' range or unreachable."""
         peak = checks.part(self.peak_power, block)
         at_limit = ~(power <= peak)
+        if not at_limit.any():  # above the lowest peak, and yet each below its own
+            return
         # Where all are (a budget that does not bind, or the first round), a view spares the copies.
         some = slice(None) if at_limit.all() else np.flatnonzero(at_limit)
         g, z, p, peak = gains[some], backlog[some], power[some], checks.part(peak, some)

@@ -105,7 +105,7 @@ def of_batches(mean: float, batches: NDArray[np.float64]) -> Estimate:
         return Estimate(mean, None, settled=False)
     deviations = batches - batches.mean()
     squares = float(np.square(deviations).sum())
-    if squares == 0:
+    if squares <= count * (_ROUNDING * mean) ** 2:
         return Estimate(mean, (mean, mean))
     # That of n independent samples is -1/n on average.
     correlation = float((deviations[1:] * deviations[:-1]).sum()) / squares + 1 / count

@@ -67,7 +67,7 @@ def test_all_formats_give_the_same_gains(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "gains.csv has the columns ; it must have round, device, gain"),
+        ("", "gains.csv has no columns; it must have round, device, gain"),
         ("round,device\n0,0\n", "gains.csv has the columns round, device; it must have round, device, gain"),
         ("round;device;gain\n0;0;1\n", "gains.csv has the columns round;device;gain; it must have round, device, gain"),
         ("round,gain,gain\n", "gains.csv has the columns round, gain, gain; it must have round, device, gain"),
@@ -288,7 +288,7 @@ def test_rounds_and_devices_are_those_of_the_file(trace: Path) -> None:
 def test_a_trace_that_ends_says_so(trace: Path) -> None:
     with pytest.raises(fw.FadewiseError) as raised:
         step(fw.Trace(trace), 2)
-    assert str(raised.value) == f"{trace} ends after round 1; run 2 rounds at most, or set repeat = true"
+    assert str(raised.value) == f"{trace} ends after round 1; set rounds to 2 at most, or the channel's repeat = true"
 
 
 def test_a_trace_repeats_if_so_wished(trace: Path) -> None:
@@ -330,9 +330,9 @@ def test_an_experiment_checks_its_trace_before_the_first_round(tmp_path: Path) -
     fw.plan(experiment(3, 9, repeat=True, warm_start_rounds=5))
     for (devices, rounds, repeat, warm), said in {
         (2, 4, True, 0): "has gains for 3 devices; it must have them for 2",
-        (3, 5, False, 0): "ends after round 3; run 4 rounds at most, or set repeat = true",
+        (3, 5, False, 0): "ends after round 3; set rounds to 4 at most, or the channel's repeat = true",
         (3, 4, False, 1): "has no rounds before round 0 for a warm start to see; "
-        "set channel.repeat = true, or policy.warm_start_rounds = 0",
+        "set the channel's repeat = true, or policy.warm_start_rounds = 0",
     }.items():
         with pytest.raises(fw.FadewiseError) as raised:
             experiment(devices, rounds, repeat, warm)

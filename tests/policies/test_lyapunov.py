@@ -1,5 +1,7 @@
 """The paper's policy: exact against brute force, published against a transcription, the queue as printed."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from scipy.special import lambertw
@@ -45,11 +47,12 @@ def brute_force(gains: Array, backlog: Array, link: fw.Link, policy: fw.Lyapunov
     return objective(q, power, gains, backlog, link, policy)
 
 
-def random_setting(rng: np.random.Generator, **options: object) -> tuple[fw.Link, fw.Lyapunov]:
+def random_setting(rng: np.random.Generator, peaks: int | None = None) -> tuple[fw.Link, fw.Lyapunov]:
+    """One peak power for all devices, or so many of their own."""
     link = fw.Link(
         bandwidth_hz=10 ** rng.uniform(4, 9),
         payload_bits=10 ** rng.uniform(3, 10),
-        peak_power=10 ** rng.uniform(-2, 4),
+        peak_power=10 ** rng.uniform(-2, 4, peaks),
         mean_power=10 ** rng.uniform(-3, 2),
         noise_power=10 ** rng.uniform(-14, 3),
     )
@@ -58,7 +61,6 @@ def random_setting(rng: np.random.Generator, **options: object) -> tuple[fw.Link
         population=int(10 ** rng.uniform(0, 9)),
         airtime_weight=10 ** rng.uniform(-3, 5),
         penalty_weight=10 ** rng.uniform(-2, 6),
-        **options,  # type: ignore[arg-type]
     )
     return link, policy
 
@@ -74,8 +76,8 @@ def extreme_states(rng: np.random.Generator, devices: int) -> tuple[Array, Array
 def test_objective_is_within_1e12_of_brute_force_over_20000_settings() -> None:
     rng = np.random.default_rng(0)
     worst = 0.0
-    for _ in range(500):
-        link, policy = random_setting(rng)
+    for setting in range(500):
+        link, policy = random_setting(rng, peaks=40 if setting % 2 else None)
         gains, backlog = extreme_states(rng, 40)
         decision, _ = policy.decide(Backlog(backlog), gains)
         q, power = decision.probability, decision.power
@@ -144,8 +146,6 @@ def test_published_variant_is_the_paper_digit_for_digit() -> None:
     rng = np.random.default_rng(3)
     else_branch = capped = interior = 0
     for _ in range(300):
-        # Within these ranges the printed forms themselves keep 10 digits: P is a difference of near-equal
-        # numbers where A is small, and log2(1 + x) loses digits where x is.
         population = int(rng.integers(1, 200))
         link = fw.Link(22e6, 32 * 555_178, peak_power=10 ** rng.uniform(0, 3))
         policy = fw.Lyapunov(
@@ -159,8 +159,10 @@ def test_published_variant_is_the_paper_digit_for_digit() -> None:
         backlog = np.where(rng.random(40) < 0.1, 0, 10 ** rng.uniform(-2, 5, 40))
         decision, _ = policy.decide(Backlog(backlog), gains)
         printed = np.array([transcription(g, z, link, policy) for g, z in zip(gains, backlog, strict=True)])
-        np.testing.assert_allclose(decision.probability, printed[:, 0], rtol=1e-10)
-        np.testing.assert_allclose(decision.power, printed[:, 1], rtol=1e-10)
+        # All digits that the printed forms have: where x - 1 = gP is small, both P and log2(x) lose some.
+        digits = 2e-14 * (1 + 1 / (gains * printed[:, 1]))
+        assert (np.abs(decision.probability / printed[:, 0] - 1) < digits).all()
+        assert (np.abs(decision.power / printed[:, 1] - 1) < digits).all()
         at_peak = printed[:, 1] == link.peak_power
         exact, _ = fw.Lyapunov(link, population, policy.airtime_weight, policy.penalty_weight).decide(
             Backlog(backlog), gains
@@ -169,6 +171,18 @@ def test_published_variant_is_the_paper_digit_for_digit() -> None:
         capped += int((at_peak & (exact.power == link.peak_power)).sum())
         interior += int((~at_peak).sum())
     assert min(else_branch, capped, interior) > 500, "the test must reach every branch"
+
+
+@pytest.mark.parametrize("devices", [57, 32_768 + 5])
+def test_published_decides_for_all_as_for_each_alone_bit_for_bit(devices: int) -> None:
+    rng = np.random.default_rng(6)
+    policy = fw.Lyapunov(fw.Link(22e6, 32 * 555_178), devices, airtime_weight=30.0, variant="published")
+    gains, backlog = extreme_states(rng, devices)
+    together, _ = policy.decide(Backlog(backlog), gains)
+    for n in (*range(57), devices - 1):
+        alone, _ = policy.decide(Backlog(backlog[n : n + 1]), gains[n : n + 1])
+        assert alone.probability.tobytes() == together.probability[n : n + 1].tobytes()
+        assert alone.power.tobytes() == together.power[n : n + 1].tobytes()
 
 
 def test_what_the_papers_errors_cost() -> None:
@@ -205,6 +219,22 @@ def test_queue_is_the_papers() -> None:
         expected = np.maximum(state.backlog + decision.power * decision.probability - 0.7, 0)
         np.testing.assert_array_equal(after.backlog, expected)
         state = after
+
+
+@pytest.mark.parametrize("variant", ["exact", "published"])
+def test_every_device_obeys_its_own_peak(variant: Literal["exact", "published"]) -> None:
+    """Also where all are below the highest peak, so that no power looks too large at a glance."""
+    peaks = np.array([1.0, 1e4])
+    policy = fw.Lyapunov(fw.Link(22e6, 32 * 555_178, peak_power=peaks), 100, 100.0, variant=variant)
+    decision, _ = policy.decide(Backlog(np.full(2, 20.0)), np.ones(2))
+    assert 1 < decision.power[1] < 1e4
+    assert decision.power[0] == 1
+    within = fw.Lyapunov(fw.Link(22e6, 32 * 555_178, peak_power=peaks * 1e3), 100, 100.0, variant=variant)
+    # Above the lowest of the peaks, and each below its own.
+    quiet = within.decide(Backlog(np.array([20.0, 1e-3])), np.ones(2))[0].power
+    assert quiet[0] < 1e3 < quiet[1] < 1e7
+    ours = objective(*decision[:2], np.ones(2), np.full(2, 20.0), policy.link, policy)
+    assert ours[0] == pytest.approx(brute_force(np.ones(2), np.full(2, 20.0), policy.link, policy)[0], rel=1e-12)
 
 
 def test_unreachable_device_takes_no_part_and_its_queue_goes_on() -> None:

@@ -47,13 +47,13 @@ class Trace(Channel[NoState]):
         if warm_start_rounds and not self.repeat:
             raise FadewiseError(
                 f"{self.path} has no rounds before round 0 for a warm start to see; "
-                "set channel.repeat = true, or policy.warm_start_rounds = 0"
+                "set the channel's repeat = true, or policy.warm_start_rounds = 0"
             )
 
     def _ended(self) -> FadewiseError:
         rounds = len(self.gains)
         return FadewiseError(
-            f"{self.path} ends after round {rounds - 1}; run {rounds} rounds at most, or set repeat = true"
+            f"{self.path} ends after round {rounds - 1}; set rounds to {rounds} at most, or the channel's repeat = true"
         )
 
     @functools.cached_property
@@ -152,7 +152,8 @@ def _read_npz(path: Path) -> NDArray[np.float64]:
 
 def _check_columns(path: Path, names: list[str]) -> None:
     if sorted(names) != sorted(_COLUMNS):
-        raise FadewiseError(f"{path} has the columns {', '.join(names)}; it must have {', '.join(_COLUMNS)}")
+        has = "the columns " + ", ".join(names) if names else "no columns"
+        raise FadewiseError(f"{path} has {has}; it must have {', '.join(_COLUMNS)}")
 
 
 def _arranged(

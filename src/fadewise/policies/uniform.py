@@ -11,14 +11,37 @@ from numpy.typing import NDArray
 from fadewise import checks
 from fadewise.errors import NotAllowed
 from fadewise.link import Link
-from fadewise.policies.base import CentralPolicy, LocalPolicy
+from fadewise.policies.base import CentralPolicy, LocalPolicy, Policy
 from fadewise.randomness import Stream
 from fadewise.sampling import Decision, Draw, Sampling, drawn, simple_random
 from fadewise.state import NoState
 
 
 @dataclass(frozen=True, eq=False)
-class Uniform(CentralPolicy[NoState]):
+class _Blind(Policy[NoState]):
+    """The settings that both policies have."""
+
+    link: Link
+    population: int
+    participants: float
+    cap_power: bool = True
+    airtime_weight: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.instance("link", self.link, Link, "fw.Link(bandwidth_hz=22e6, payload_bits=1e6)")
+        checks.whole("population", self.population, least=1)
+        if not checks.positive("participants", self.participants) <= self.population:
+            raise NotAllowed("participants", self.participants, f"at most the number of devices, {self.population}")
+        if self.airtime_weight is not None:
+            checks.positive("airtime_weight", self.airtime_weight)
+
+    def init(self, devices: int) -> NoState:
+        self.link.sized(devices)
+        return NoState()
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform(_Blind, CentralPolicy[NoState]):
     """M devices drawn without replacement, all alike: FedAvg's choice and the paper's baseline.
 
     Choose it as the yardstick. A fractional M is met on average by ⌊M⌋ or ⌈M⌉ devices a round, M′; each
@@ -36,22 +59,10 @@ class Uniform(CentralPolicy[NoState]):
     kind: ClassVar[str] = "uniform"
     keeps_mean_power: ClassVar[bool] = True
 
-    link: Link
-    population: int
-    participants: float
-    cap_power: bool = True
-    airtime_weight: float | None = None
-
-    def __post_init__(self) -> None:
-        _check(self.link, self.population, self.participants, self.airtime_weight)
-
-    def init(self, devices: int) -> NoState:
-        self.link.sized(devices)
-        return NoState()
-
     def select(
         self, state: NoState, gains: NDArray[np.float64], stream: Stream, sampling: Sampling
     ) -> tuple[Decision, Draw, NoState]:
+        gains = checks.gains(gains, self.population)
         reachable = reachable_devices(gains)
         floor = int(self.participants)
         size = floor + int(stream.uniforms("size", 1)[0] < self.participants - floor)
@@ -64,7 +75,7 @@ class Uniform(CentralPolicy[NoState]):
 
 
 @dataclass(frozen=True, eq=False)
-class UniformPoisson(LocalPolicy[NoState]):
+class UniformPoisson(_Blind, LocalPolicy[NoState]):
     """Every device takes part with probability M/N, independently, blind to the channel.
 
     Choose it beside `uniform` and a channel-aware policy to tell what knowing the channel buys apart
@@ -75,19 +86,6 @@ class UniformPoisson(LocalPolicy[NoState]):
 
     kind: ClassVar[str] = "uniform-poisson"
     keeps_mean_power: ClassVar[bool] = False
-
-    link: Link
-    population: int
-    participants: float
-    cap_power: bool = True
-    airtime_weight: float | None = None
-
-    def __post_init__(self) -> None:
-        _check(self.link, self.population, self.participants, self.airtime_weight)
-
-    def init(self, devices: int) -> NoState:
-        self.link.sized(devices)
-        return NoState()
 
     def decide(self, state: NoState, gains: NDArray[np.float64]) -> tuple[Decision, NoState]:
         gains = checks.gains(gains, len(gains))
@@ -108,12 +106,3 @@ def reachable_devices(gains: NDArray[np.float64]) -> NDArray[np.int64]:
     if not (gains.min() >= 0 and gains.max() < np.inf):
         raise checks.bad_gain(gains)
     return np.flatnonzero(gains)
-
-
-def _check(link: Link, population: int, participants: float, airtime_weight: float | None) -> None:
-    checks.instance("link", link, Link, "fw.Link(bandwidth_hz=22e6, payload_bits=1e6)")
-    checks.whole("population", population, least=1)
-    if not checks.positive("participants", participants) <= population:
-        raise NotAllowed("participants", participants, f"at most the number of devices, {population}")
-    if airtime_weight is not None:
-        checks.positive("airtime_weight", airtime_weight)

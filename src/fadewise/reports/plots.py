@@ -35,6 +35,8 @@ _POLICY_COLORS = ("#8a8f98", "#8a8f98", "#1f6f8b", "#d9822b")
 _POLICY_STYLES = ("o-", "x:", "o-", "s--")
 _ACCURACY_COLORS = ("#8a8f98", "#1f6f8b", "#d9822b")
 _LIMIT = "#b03a2e"
+_LEGEND_LETTERS = 120
+"""How many letters a line of the legend below two panels has room for."""
 
 
 def check_writable(path: Path) -> None:
@@ -71,21 +73,25 @@ def save(figure: Figure, path: Path) -> None:
 
 def of_plans(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Figure:
     """Average power over rounds against its limit, and airtime against participants."""
+    labels = [_label(variant) for variant, _ in plans]
+    # Beside each other where that leaves room, else a line each: whole tables may have been varied.
+    columns = max(1, min(6, _LEGEND_LETTERS // (max(map(len, labels)) + 6)))
+    legend_lines = -(-len(plans) // columns) + 1 if any(labels) else 0
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(9.5, 3.8), layout="constrained")
+        figure = Figure(figsize=(9.5, 3.8 + 0.2 * legend_lines), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         colors = mpl.colormaps["viridis"](np.linspace(0.05, 0.85, len(plans)))
-        labels = [_label(variant) for variant, _ in plans]
         for (_, plan), color, label in zip(plans, colors, labels, strict=True):
             power_over_rounds(left, plan, color, label)
             airtime_against_participants(right, plan, color)
         left.axhline(1.0, color=_LIMIT, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
         left.set(xlabel="round", ylabel="average power so far, over its limit", ylim=(0, None))
         left.set_xscale("log")
-        right.set(xlabel="participants a round", ylabel="airtime a round, s", xlim=(0, None), ylim=(0, None))
-        right.margins(0.15)
+        left.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        right.set(xlabel="participants a round", ylabel="airtime a round, s")
+        right.set(xlim=(0, 1.15 * right.get_xlim()[1]), ylim=(0, 1.15 * right.get_ylim()[1]))
         if any(labels):
-            left.legend(title=_heading(plans[0][0]), loc="lower left", ncols=3)
+            figure.legend(title=_heading(plans[0][0]), loc="outside lower center", ncols=columns)
         figure.suptitle(_plain(title), fontsize=10, color="#30353b")
     return figure
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fadewise import statistics
 from fadewise.planning import Plan
 from fadewise.statistics import Estimate
 
@@ -19,9 +21,14 @@ def of_plan(title: str, plan: Plan) -> Table:
     """One plan, a line for each of its costs with what it means."""
     one_seed = len(plan.seeds) == 1
     seeds = f"seed {plan.seeds[0]}" if one_seed else f"{len(plan.seeds)} seeds"
+    shortest = statistics.BATCHES * statistics.SHORTEST_BATCH
+    if plan.rounds < shortest:
+        caption = f"no ± from fewer than {shortest:,} rounds of one seed; --seeds 0-4 gives it over seeds"
+    else:
+        caption = "± over batches of one seed's rounds; --seeds 0-4 gives it over seeds"
     table = Table(
         title=escape(f"{title}: {plan.devices} devices, {plan.rounds} rounds, {seeds}"),
-        caption="± over batches of one seed's rounds; --seeds 0-4 gives it over seeds" if one_seed else None,
+        caption=caption if one_seed else None,
         box=box.SIMPLE_HEAD,
     )
     table.add_column("a round", no_wrap=True)
@@ -69,14 +76,14 @@ def of_sweep(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Tab
         caption=escape("\n".join(listed)) or None,
         caption_justify="left",
         box=box.SIMPLE_HEAD,
-        collapse_padding=True,
+        padding=0,
         pad_edge=False,
     )
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     columns: dict[str, Callable[[Plan], str]] = {
         "sending": lambda plan: _value(plan.mean_participants),
-        "±": lambda plan: _half(plan.mean_participants),
+        "±": lambda plan: _half(plan.mean_participants, otherwise="unsettled"),
         "airtime": lambda plan: _value(plan.airtime_s),
         "round s": lambda plan: _value(plan.round_time_s),
         "power": lambda plan: f"{plan.mean_power.value:.3g}",
@@ -93,6 +100,12 @@ def of_sweep(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Tab
     for cells, (_, plan) in zip(cells_of, plans, strict=True):
         table.add_row(*map(escape, cells), *(cell(plan) for cell in columns.values()))
     return table
+
+
+def print_whole(table: Table) -> None:
+    """Prints a table that may be wider than the terminal: a number that is cut off would be another number."""
+    needed = Console(width=1000).measure(table).maximum
+    Console(width=max(Console().width, needed)).print(table)
 
 
 def shown_setting(value: Any) -> str:
@@ -136,9 +149,9 @@ def _value(estimate: Estimate) -> str:
     return "–" if math.isnan(estimate.value) else f"{estimate.value:.4g}"
 
 
-def _half(estimate: Estimate) -> str:
+def _half(estimate: Estimate, otherwise: str = "not settled") -> str:
     if not estimate.settled:
-        return "not settled"
+        return otherwise
     return "" if estimate.ci is None else f"{(estimate.ci[1] - estimate.ci[0]) / 2:.2g}"
 
 

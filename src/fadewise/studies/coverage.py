@@ -16,9 +16,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fadewise import config, statistics
+from fadewise import checks, config, statistics
 from fadewise.ledger import Costs, Ledger
 from fadewise.rounds import play_all
+from fadewise.studies import run
 
 COSTS = ("participants", "airtime_s", "power_ratio", "variance_factor", "objective", "fallback")
 LENGTHS = (1000, 3000)
@@ -50,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measured coverage of one seed's intervals.")
     parser.add_argument("--seeds", type=int, default=240, help="how many seeds (240)")
     arguments = parser.parse_args()
+    checks.whole("--seeds", arguments.seeds, least=2)
     table = Table(title=f"Coverage of one seed's intervals, over {arguments.seeds} seeds", box=box.SIMPLE_HEAD)
     table.add_column("cost")
     warm, cold = played(300, arguments.seeds), played(0, arguments.seeds)
@@ -63,4 +65,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -30,6 +30,7 @@ from fadewise import config, theory
 from fadewise.planning import NEAR, Plan, plan
 from fadewise.rounds import play_all
 from fadewise.sampling import Poisson, Systematic
+from fadewise.studies import run
 
 WORTH = (2.0, 4.0, 8.0)
 """At which worths the policies' airtimes are compared."""
@@ -139,6 +140,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Airtime against the worth of a round, by policy.")
     parser.add_argument("--plot", type=Path, help="where to draw the figure (.svg, .png or .pdf)")
     arguments = parser.parse_args()
+    if arguments.plot is not None:
+        from fadewise.reports import plots
+
+        plots.check_writable(arguments.plot)
     console = Console(width=100, highlight=False)
     found = curves()
     table = Table(title="Airtime a round, s, and its part of independent uniform draws'", box=box.SIMPLE_HEAD)
@@ -164,9 +169,6 @@ def main() -> None:
         table.add_row(name, *(f"{value:.3f}" for value in values))
     console.print(table)
     if arguments.plot is not None:
-        from fadewise.reports import plots
-
-        plots.check_writable(arguments.plot)
         points = [(curve.name, curve.airtime_s, curve.worth, curve.comparable) for curve in found]
         plots.save(plots.of_frontier(points), arguments.plot)
         print(f"Figure: {arguments.plot}")
@@ -201,4 +203,4 @@ def _points(found: list[Curve]) -> Table:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

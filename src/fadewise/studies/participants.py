@@ -19,6 +19,7 @@ from rich.table import Table
 from fadewise import config
 from fadewise.planning import plan
 from fadewise.statistics import Estimate
+from fadewise.studies import run
 
 SIGMAS = (0.2, 0.75, 1.2)
 
@@ -99,4 +100,4 @@ def _against(estimate: Estimate, paper: float) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from fadewise import config
 from fadewise.planning import Plan, plan
+from fadewise.studies import run
 
 PENALTY_WEIGHTS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 
@@ -41,6 +42,10 @@ def main() -> None:
     parser.add_argument("--airtime-weight", type=float, default=100.0, help="λ (100)")
     parser.add_argument("--plot", type=Path, help="where to draw the figure (.svg, .png or .pdf)")
     arguments = parser.parse_args()
+    if arguments.plot is not None:
+        from fadewise.reports import plots
+
+        plots.check_writable(arguments.plot)
     done = list(plans(arguments.airtime_weight, arguments.rounds))
     table = Table(title=f"Average power over its limit, λ = {arguments.airtime_weight:g}", box=box.SIMPLE_HEAD)
     for heading in ("V", "rounds", "over all rounds", "within 5% from round", "worst device", "fallback"):
@@ -56,13 +61,10 @@ def main() -> None:
         )
     Console(width=100).print(table)
     if arguments.plot is not None:
-        from fadewise.reports import plots
-
-        plots.check_writable(arguments.plot)
         title = f"Heterogeneous CIFAR-10 network, λ = {arguments.airtime_weight:g}"
         plots.save(plots.of_plans(title, done), arguments.plot)
         print(f"Figure: {arguments.plot}")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

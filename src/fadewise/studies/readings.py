@@ -22,6 +22,7 @@ from rich.progress import track
 from fadewise import root
 from fadewise.config import parse_seeds
 from fadewise.randomness import Stream
+from fadewise.studies import run
 from fadewise.studies.participants import GROUPS, SETTINGS, SIGMAS, Setting
 
 Array = NDArray[np.float64]
@@ -180,4 +181,4 @@ def _short(value: object) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
