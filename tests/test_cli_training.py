@@ -71,3 +71,10 @@ def test_an_unknown_data_set_is_refused_with_those_there_are() -> None:
         result = ran("data", verb, "cifar")
         assert result.returncode == 2
         assert "is 'cifar'; it must be one of cifar10, femnist, mnist-by-writer" in result.stderr
+
+
+def test_the_built_in_data_set_has_nothing_to_check() -> None:
+    for verb in ("check", "fetch"):
+        result = ran("data", verb, "handwriting")
+        assert result.returncode == 2
+        assert "handwriting is built in: there is nothing to check or to fetch" in result.stderr

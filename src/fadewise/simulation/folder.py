@@ -79,9 +79,10 @@ class RunFolder:
                 time.sleep(0.05)
 
     def claim(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> list[str]:
-        """Makes the folder this run's, or finds that it is; what a person should know of that, in sentences.
+        """Finds that the folder is this run's, or free; what a person should know of that, in sentences.
 
-        A folder that another configuration has made is refused, but for `rounds`: a run may be continued.
+        A folder that another configuration has made is refused, but for `rounds`: a run may be continued. Nothing is
+        written yet: whether the run can begin at all, nobody knows before its data and the checkpoint have been read.
         """
         config = self.path / CONFIG
         if config.exists():
@@ -101,10 +102,12 @@ class RunFolder:
             raise FadewiseError(
                 f"{self.path} has records of a run but no {CONFIG}; use another --out, or remove the folder"
             )
-        said = list(_other_environment(self.path / ENVIRONMENT, environment))
-        write(config, tomli_w.dumps(dict(settings)))
+        return list(_other_environment(self.path / ENVIRONMENT, environment))
+
+    def describe(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
+        """Writes down whose the folder is."""
+        write(self.path / CONFIG, tomli_w.dumps(dict(settings)))
         write(self.path / ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
-        return said
 
     def last_checkpoint(self, like: Memory) -> tuple[Checkpoint | None, list[str]]:
         """What to go on from, and what a person should know of that: the last checkpoint that can be read."""

@@ -43,7 +43,8 @@ def _run(experiment: Experiment, folder: RunFolder | None, ranks: Ranks, hearer:
     simulation = Simulation(experiment, ranks)
     _begin(simulation, folder, hearer)
     for record in written(simulation, folder):
-        hearer.progress(Progress(record.round + 1, experiment.rounds, record.accuracy, record.total_airtime_s))
+        if folder is not None:
+            hearer.progress(Progress(record.round + 1, experiment.rounds, record.accuracy, record.total_airtime_s))
     if folder is not None:
         folder.finish(_summary(simulation, folder.last_record()))
 
@@ -78,6 +79,7 @@ def _begin(simulation: Simulation, folder: RunFolder | None, hearer: Hearer) -> 
                     f"{folder.path} holds {played} rounds already; rounds is {wanted}, it must be at least {played}"
                 )
             hearer.say(f"all {wanted} rounds are there" if played == wanted else f"going on with round {played}")
+        folder.describe(manifest(simulation.experiment), environment(simulation.ranks.size))
         folder.go_on_from(checkpoint)
     memory = simulation.ranks.from_first(memory)
     if memory is not None:
