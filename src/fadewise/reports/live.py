@@ -83,12 +83,12 @@ def display(*, lines: bool = False) -> Iterator[Display]:
         return
     columns: list[str | ProgressColumn] = [
         TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=8),  # so that all fits into 80 columns
         TextColumn("round"),
         MofNCompleteColumn(),
+        TextColumn("at {task.fields[speed]}/s"),
         TextColumn("accuracy {task.fields[accuracy]}"),
         TextColumn("airtime {task.fields[airtime]}"),
-        TextColumn("{task.fields[speed]} rounds/s"),
         TimeRemainingColumn(),
     ]
     with bar.Progress(*columns, console=Console(stderr=True), transient=True) as bars:

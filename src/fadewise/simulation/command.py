@@ -104,7 +104,7 @@ def _as_a_rank(jobs: Sequence[Job], group: Ranks) -> None:
     from fadewise.simulation.ranks import LostRank
     from fadewise.simulation.run import run as run_here
 
-    with live.display() as display:
+    with live.display(lines=not group.first) as display:
         for job in jobs:
             try:
                 run_here(job.experiment, job.folder, group, _hearer(display, job))
