@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.simulation.runs import config as config_file
+from tests.simulation.runs import environment
 from tests.test_cli import ran
 
 CIFAR = Path(__file__).parents[2] / "shared" / "data" / "cifar-10-batches-bin"
@@ -27,12 +34,37 @@ CIFAR = Path(__file__).parents[2] / "shared" / "data" / "cifar-10-batches-bin"
 )
 def test_what_cannot_be_run_is_said_in_one_sentence(tmp_path: Path, words: list[str], said: str) -> None:
     config_file(tmp_path, 3)
-    environment = {"FADEWISE_CACHE": str(tmp_path / "cache"), "PATH": ""}
-    result = ran("run", *words, cwd=tmp_path, env=environment)
+    result = ran("run", *words, cwd=tmp_path, env={"FADEWISE_CACHE": str(tmp_path / "cache"), "PATH": ""})
     assert result.returncode == 2, result.stderr
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("fadewise:")]
     assert said in line
     assert not result.stdout
+
+
+def test_a_person_sees_how_a_run_goes(tmp_path: Path) -> None:
+    """On a terminal there is a bar from the start, with all that one wants to know; in a log, a line an evaluation."""
+    config_file(tmp_path, 14)
+    words = [sys.executable, "-m", "fadewise", "run", "small.toml", "--out"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([*words, "seen"], cwd=tmp_path, env=environment(tmp_path), stderr=theirs, stdout=theirs)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal whose other end is closed says so
+        while block := os.read(ours, 65536):
+            shown += block
+    os.close(ours)
+    assert process.wait(60) == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    frames = [line.split() for line in re.split(r"[\r\n]", text) if "/14" in line]
+    assert frames[0][:2] == ["seed", "11"]
+    assert "0/14" in frames[0]
+    last = " ".join(frames[-1])
+    assert re.search(r"round 14/14 at [\d.]+/s accuracy 0\.\d{3} airtime \d+ s 0:00:00", last), last
+    result = subprocess.run([*words, "log"], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True)
+    (seventh, fourteenth) = [line for line in result.stderr.splitlines() if "round " in line]
+    expected = r"seed 11: round 7 of 14, accuracy 0\.\d{3}, airtime [\d.]+ s, [\d.]+ rounds/s, \d:\d\d:\d\d left"
+    assert re.fullmatch(expected, seventh)
+    assert fourteenth.endswith("0:00:00 left")
 
 
 def test_without_data_there_is_nothing_to_run(tmp_path: Path) -> None:
@@ -71,3 +103,10 @@ def test_an_unknown_data_set_is_refused_with_those_there_are() -> None:
         result = ran("data", verb, "cifar")
         assert result.returncode == 2
         assert "is 'cifar'; it must be one of cifar10, femnist, mnist-by-writer" in result.stderr
+
+
+def test_the_built_in_data_set_has_nothing_to_check() -> None:
+    for verb in ("check", "fetch"):
+        result = ran("data", verb, "handwriting")
+        assert result.returncode == 2
+        assert "handwriting is built in: there is nothing to check or to fetch" in result.stderr

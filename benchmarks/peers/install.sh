@@ -1,7 +1,7 @@
 #!/bin/sh
 # Each peer of the training benchmark in an environment of its own, under .venv-peers/.
 #
-#     benchmarks/peers/install.sh [plain] [flower] [pfl_research] [blaze_fl]
+#     benchmarks/peers/install.sh [plain] [flower] [pfl_research] [fed_lab] [blaze_fl]
 #
 # Without names: all but blaze_fl. PYTHON (python3.11) is what they run on. BlazeFL needs Python 3.14, and a
 # free-threaded one for its threads to run at once: PYTHON_FREE_THREADED (python3.14t).
@@ -14,7 +14,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3.11}
 free_threaded=${PYTHON_FREE_THREADED:-python3.14t}
-[ $# -gt 0 ] || set -- plain flower pfl_research
+[ $# -gt 0 ] || set -- plain flower pfl_research fed_lab
 
 for peer in "$@"; do
     requirements=benchmarks/peers/requirements-$peer.txt

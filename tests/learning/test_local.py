@@ -64,10 +64,11 @@ def test_a_device_trains_to_the_same_bits_whoever_trained_before_it() -> None:
     first = alone.train(model, 7, STREAM)
     for device in (0, 3, 11):
         among.train(model, device, STREAM)
-    among.evaluate(model, 0, 1)
-    again = among.train(model, 7, STREAM)
-    assert first.update.tobytes() == again.update.tobytes()
-    assert (first.loss, first.update_norm) == (again.loss, again.update_norm)
+    for _ in range(2):
+        again = among.train(model, 7, STREAM)
+        assert first.update.tobytes() == again.update.tobytes()
+        assert (first.loss, first.update_norm) == (again.loss, again.update_norm)
+        among.evaluate(model, 0, 1)
 
 
 def test_minibatches_differ_between_seeds_rounds_and_devices() -> None:
@@ -152,10 +153,11 @@ def test_modules_with_dropout_and_batch_normalisation_train_to_the_same_bits() -
     held = 64 * 8 + 8 + 2 * 8 + 8 * 4 + 4
     assert one.parameters == held
     assert len(model) == held + 2 * 8, "running means and variances are averaged with the rest"
-    torch.manual_seed(99)  # whatever else draws numbers in between
+    a = one.train(model, 4, STREAM)
     two.train(model, 5, STREAM)
+    torch.manual_seed(99)  # whatever else draws numbers in between
     before = torch.random.get_rng_state()
-    a, b = one.train(model, 4, STREAM), two.train(model, 4, STREAM)
+    b = two.train(model, 4, STREAM)
     assert a.update.tobytes() == b.update.tobytes()
     assert np.abs(a.update[held:]).min() > 0
     assert torch.equal(before, torch.random.get_rng_state()), "the program's own random numbers are left alone"

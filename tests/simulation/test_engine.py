@@ -12,6 +12,8 @@ import torch
 from torch import nn
 
 import fadewise as fw
+from fadewise.data import Arrays
+from fadewise.data.held import Held
 from fadewise.learning.local import Learner
 from fadewise.learning.models import CNN, MLP, Logistic
 from fadewise.learning.training import Training
@@ -136,6 +138,29 @@ def test_divergence_is_told_with_the_device_and_the_last_model_stays(step_size: 
     with pytest.raises(fw.FadewiseError, match=r"training has diverged in round \d+: .*smaller training\.step_size"):
         list(simulation.rounds())
     assert np.isfinite(simulation.memory.model).all()
+
+
+@pytest.mark.parametrize("server_step_size", [1e42, 1e308])
+def test_a_model_beyond_float32_is_told_and_the_last_one_stays(server_step_size: float) -> None:
+    simulation = Simulation(experiment(server_step_size=server_step_size, step_size=10.0), Ranks())
+    with pytest.raises(
+        fw.FadewiseError, match=r"training has diverged in round \d+: .*smaller training\.server_step_size"
+    ):
+        list(simulation.rounds())
+    assert np.isfinite(simulation.memory.model).all()
+
+
+def test_devices_without_samples_are_refused() -> None:
+    @dataclasses.dataclass(frozen=True, eq=False)
+    class Empty(Arrays):
+        def federation(self, devices: int, seed: int) -> Held:
+            held = super().federation(devices, seed)
+            held._starts[3:] = held._starts[2]
+            return held
+
+    data = Empty(**{field.name: getattr(arrays(), field.name) for field in dataclasses.fields(arrays())})
+    with pytest.raises(fw.FadewiseError, match="device 2 has no training samples; every device must have at least one"):
+        next(fw.simulate(experiment(data=data)))
 
 
 def test_wrong_experiments_are_refused() -> None:

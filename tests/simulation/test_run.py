@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from fadewise import config as settings
+from fadewise.errors import FadewiseError
+from fadewise.simulation import command
 from tests.simulation.runs import config, contents, environment, run, started
 
 ROUNDS = 60
@@ -36,17 +39,48 @@ def test_more_ranks_give_the_same_bits(reference: tuple[Path, dict[str, bytes]],
 def test_torchrun_gives_the_same_bits(reference: tuple[Path, dict[str, bytes]]) -> None:
     folder, whole = reference
     words = ["--standalone", "--nproc-per-node", "2", "-m", "fadewise", "run", "small.toml", "--out", "torchrun"]
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", *words],
-        env=environment(folder),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = torchrun(folder, *words)
     assert done.returncode == 0, done.stderr
+    assert done.stderr.count("round 7 of 60") == 1, "one rank shows how it goes"
     assert contents(folder / "torchrun") == whole
     assert json.loads((folder / "torchrun" / "environment.json").read_text())["ranks"] == 2
+    done = torchrun(folder, *words, "--set", "seed=12")
+    assert done.returncode != 0
+    assert done.stderr.count("fadewise: ") == 1, "the rank that misses another has nothing to say"
+    assert "seed is 11 there and 12 here" in done.stderr
+
+
+def test_torchrun_makes_a_run_on_each_process(reference: tuple[Path, dict[str, bytes]]) -> None:
+    folder, whole = reference
+    words = ["--standalone", "--nproc-per-node", "2", "-m", "fadewise", "run", "small.toml", "--out", "many"]
+    words += ["--seeds", "10-12"]
+    done = torchrun(folder, *words)
+    assert done.returncode == 0, done.stderr
+    assert contents(folder / "many" / "seed-11") == whole
+    assert json.loads((folder / "many" / "seed-11" / "environment.json").read_text())["ranks"] == 1
+    assert [done.stdout.count(f"many/seed-{seed} ") for seed in (10, 11, 12)] == [1, 1, 1]
+    # One that cannot be made does not stop the others.
+    done = torchrun(folder, *words, "--set", "rounds=20", "--set", "seed=10")
+    assert "seed is given more than once" in done.stderr
+    (folder / "many" / "seed-10" / "config.toml").write_text("[")
+    for name in ("rounds.jsonl", "summary.json", "checkpoint.npz", "checkpoint-previous.npz"):
+        (folder / "many" / "seed-12" / name).unlink(missing_ok=True)
+    done = torchrun(folder, *words)
+    assert done.returncode != 0
+    assert done.stderr.count("many/seed-10/config.toml cannot be read") == 1
+    assert (folder / "many" / "seed-12" / "summary.json").exists()
+
+
+def test_what_torchrun_decides_is_not_for_options(reference: tuple[Path, dict[str, bytes]]) -> None:
+    folder, _ = reference
+    words = ["--standalone", "--nproc-per-node", "1", "-m", "fadewise", "run", "small.toml", "--seeds", "1-2"]
+    for option, sentence in [
+        ("--workers=2", "under torchrun --workers must be auto"),
+        ("--jobs=2", "under torchrun --jobs is 2; it must be 1"),
+    ]:
+        done = torchrun(folder, *words, option)
+        assert done.returncode != 0
+        assert f"fadewise: {sentence}" in done.stderr
 
 
 def test_several_seeds_are_several_runs_and_a_finished_run_is_left_alone(
@@ -71,7 +105,7 @@ def test_a_run_can_be_continued_with_more_rounds_but_not_with_fewer(reference: t
     assert contents(folder / "longer") == whole
     said = run(folder, "small.toml", "--set", "rounds=14", "--out", "longer", code=2)
     assert "longer holds 60 rounds already; rounds is 14, it must be at least 60" in said
-    assert (folder / "longer" / "rounds.jsonl").read_bytes() == whole["rounds.jsonl"]
+    assert contents(folder / "longer") == whole
 
 
 def test_a_folder_of_another_configuration_is_refused_and_left_alone(
@@ -114,6 +148,89 @@ def test_a_broken_checkpoint_falls_back_to_the_one_before(reference: tuple[Path,
     said = run(folder, "small.toml", "--out", "broken", "--workers", "1")
     assert "no checkpoint in broken can be read; beginning with round 0" in said
     assert contents(out) == whole
+
+
+def test_what_cannot_begin_leaves_the_folder_free(reference: tuple[Path, dict[str, bytes]]) -> None:
+    folder, whole = reference
+    said = run(folder, "small.toml", "--set", 'data={kind="leaf"}', "--out", "free", code=2)
+    assert "the data set femnist was not found as leaf" in said
+    run(folder, "small.toml", "--out", "free", "--workers", "1")
+    assert contents(folder / "free") == whole
+
+
+def test_a_process_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    source = str(config(tmp_path, 3))
+    job = command.job(source, settings.read(source), tmp_path / "out", "seed 11")
+    with pytest.raises(FadewiseError, match="a process of this run has ended with code 1: it says nothing"):
+        command.make([job])
+
+
+STEP_BY_STEP = """
+import os, signal, sys, zipfile
+from pathlib import Path
+from fadewise import config
+from fadewise.simulation import run as runs
+from fadewise.simulation.progress import Hearer
+from fadewise.simulation.ranks import Ranks
+
+source, out, whole = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+experiment = config.load(source)
+runs._BETWEEN_CHECKPOINTS_S, runs._CHECKPOINTS_SHARE = 0.0, float("inf")  # one after each round
+steps_left = float("inf")
+
+def step():
+    global steps_left
+    steps_left -= 1
+    if steps_left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def before(function):
+    def stepped(*arguments, **named):
+        step()
+        return function(*arguments, **named)
+    return stepped
+
+def on_event(event, arguments):
+    if event in ("open", "os.rename", "os.truncate") and str(out) in str(arguments[0]):
+        step()
+
+def made(in_folder, steps):
+    global steps_left
+    child = os.fork()
+    if not child:
+        steps_left = steps
+        runs.run(experiment, in_folder, Ranks(), Hearer(lambda progress: None, lambda sentence: None))
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+assert made(whole, float("inf")) == 0
+sys.addaudithook(on_event)
+os.fsync, zipfile.ZipFile.open = before(os.fsync), before(zipfile.ZipFile.open)
+kills = 0
+while (code := made(out / str(kills), kills)) == -signal.SIGKILL:
+    assert made(out / str(kills), float("inf")) == 0
+    kills += 1
+assert code == 0, code
+print(kills)
+"""
+
+
+def test_killed_at_each_step_of_writing_it_ends_with_the_same_bits(tmp_path: Path) -> None:
+    """kill -9 before each file that is opened, synced, cut or renamed, and before each array of a checkpoint."""
+    path = config(tmp_path, 2)
+    done = subprocess.run(
+        [sys.executable, "-c", STEP_BY_STEP, str(path), str(tmp_path / "killed"), str(tmp_path / "whole")],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    kills = int(done.stdout)
+    assert kills > 2 * 15, "two checkpoints of a dozen arrays"
+    whole = contents(tmp_path / "whole")
+    assert all(contents(tmp_path / "killed" / str(number)) == whole for number in range(kills))
 
 
 def test_a_folder_in_use_is_refused(reference: tuple[Path, dict[str, bytes]]) -> None:
@@ -159,14 +276,15 @@ def test_killed_at_twenty_instants_it_ends_with_the_same_bits(tmp_path: Path) ->
     chance = random.Random(0)
     kills = 0
     out = tmp_path / "killed"
-    fresh = [out / "checkpoint-fresh.npz", out / "checkpoint-fresh.npz.fresh"]
     while kills < 20:
         process = started(tmp_path, path, "--out", "killed", "--workers", str(1 + kills % 3))
         if kills % 4 == 3:
             # While a checkpoint is written: as soon as its temporary file is there.
+            for left in out.glob("checkpoint-fresh*"):
+                left.unlink()
             give_up_at = time.monotonic() + 10
             while process.poll() is None and time.monotonic() < give_up_at:
-                if any(file.exists() for file in fresh) or any(out.glob("checkpoint-fresh*")):
+                if any(out.glob("checkpoint-fresh*")):
                     break
         else:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -198,19 +316,36 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, small_disk: Path) -> None:
+@pytest.mark.parametrize("room", [0, 65536], ids=["for nothing", "for lines, not for a checkpoint"])
+def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, small_disk: Path, room: int) -> None:
     path = str(config(tmp_path, 12))
     run(tmp_path, path, "--out", "whole", "--workers", "1")
     out = small_disk / "run"
     run(tmp_path, path, "--set", "rounds=7", "--out", str(out), "--workers", "1")
+    before = (out / "checkpoint.npz").read_bytes()
     with (small_disk / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
         while True:
             ballast.write(b"x" * 1024)
+    if room:
+        os.truncate(small_disk / "ballast", (small_disk / "ballast").stat().st_size - room)
     said = run(tmp_path, path, "--out", str(out), "--workers", "1", code=2)
     assert "is full; the last checkpoint is kept: make room, and the same command goes on" in said
+    assert (out / "checkpoint.npz").read_bytes() == before
     (small_disk / "ballast").unlink()
-    said = run(tmp_path, path, "--out", str(out), "--workers", "1")
+    run(tmp_path, path, "--out", str(out), "--workers", "1")
     assert contents(out) == contents(tmp_path / "whole")
+
+
+def torchrun(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`torchrun` with these words, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *words],
+        env=environment(folder),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
 
 def children(pid: int) -> list[int]:

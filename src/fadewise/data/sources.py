@@ -91,6 +91,7 @@ _CIFAR_PYTHON = File(
     "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", url=_TORONTO + "cifar-10-python.tar.gz"
 )
 _FEMNIST = tuple(File(f"train-0000{n}-of-00003.parquet", url=f"{_HUB}train-0000{n}-of-00003.parquet") for n in range(3))
+_BUILT_IN = "handwriting"
 _BATCH_BYTES = 30_730_000
 
 DATA_SETS: dict[str, DataSet] = {
@@ -201,6 +202,8 @@ def downloads() -> Path:
 
 
 def _known(name: str) -> DataSet:
+    if name == _BUILT_IN:
+        raise FadewiseError(f"the data set {name} is built in: there is nothing to check or to fetch")
     if name not in DATA_SETS:
         raise NotAllowed("the data set", name, "one of " + ", ".join(DATA_SETS))
     return DATA_SETS[name]

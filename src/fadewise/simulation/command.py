@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -15,6 +15,9 @@ from fadewise.simulation import launch, require_torch
 from fadewise.simulation.folder import summary_of
 from fadewise.simulation.launch import Job
 from fadewise.simulation.progress import Hearer, Progress
+
+if TYPE_CHECKING:
+    from fadewise.simulation.ranks import Ranks
 
 
 def run(
@@ -34,7 +37,7 @@ def run(
         folder = base if out is not None and seeds is None else base / f"seed-{seed}"
         jobs.append(job(source, config.with_settings(settings, {"seed": seed}), folder, f"seed {seed}"))
     if launch.under_torchrun():
-        _as_a_rank(jobs)
+        _under_torchrun(jobs, ranks, at_once)
     else:
         make(jobs, ranks, at_once)
     Console().print(tables.of_runs([(job.folder, summary_of(job.folder)) for job in jobs]))
@@ -63,7 +66,9 @@ def make(jobs: Sequence[Job], ranks: int | None = None, at_once: int | None = No
     errors = []
     with live.display() as display:
         for job, kind, value in launch.launched(jobs, ranks, at_once):
-            if kind == "progress":
+            if kind == "began":
+                display.begin(job.name, job.experiment.rounds)
+            elif kind == "progress":
                 display.show(job.name, Progress(*value))
             elif kind == "say":
                 display.say(job.name, value)
@@ -73,19 +78,64 @@ def make(jobs: Sequence[Job], ranks: int | None = None, at_once: int | None = No
         raise FadewiseError("; ".join(errors))
 
 
-def _as_a_rank(jobs: Sequence[Job]) -> None:
-    """Under torchrun this process is one rank of each run, one run after the other."""
-    from fadewise.simulation import ranks
-    from fadewise.simulation.run import run as run_here
+def _under_torchrun(jobs: Sequence[Job], ranks: int | None, at_once: int | None) -> None:
+    """This process is one of torchrun's: a rank of one run after the other, or of several runs the maker of some."""
+    from fadewise.simulation.ranks import Ranks, join, leave
 
-    group = ranks.join()
-    with live.display() as display:
-        for job in jobs:
-            hearer = Hearer(
-                lambda progress, name=job.name: display.show(name, progress),  # type: ignore[misc]
-                lambda sentence, name=job.name: display.say(name, sentence),  # type: ignore[misc]
-            )
-            run_here(job.experiment, job.folder, group, hearer)
-    ranks.leave()
+    if ranks is not None:
+        raise FadewiseError("under torchrun --workers must be auto: torchrun has started the processes already")
+    if at_once not in (None, 1):
+        raise FadewiseError(
+            f"under torchrun --jobs is {at_once}; it must be 1, all processes making one run after the other, or auto, "
+            "a run on each"
+        )
+    group = join()
+    if len(jobs) == 1 or at_once == 1:
+        _as_a_rank(jobs, group)
+    else:
+        _as_one_of_many(jobs, group, Ranks(alone=True))
+    leave()
     if not group.first:
         raise SystemExit  # the first rank prints what came out
+
+
+def _as_a_rank(jobs: Sequence[Job], group: Ranks) -> None:
+    """A rank of each run, one run after the other."""
+    from fadewise.simulation.ranks import LostRank
+    from fadewise.simulation.run import run as run_here
+
+    with live.display(lines=not group.first) as display:
+        for job in jobs:
+            try:
+                run_here(job.experiment, job.folder, group, _hearer(display, job))
+            except LostRank:
+                if group.first:
+                    raise
+                raise SystemExit(2) from None  # the one that it misses says why
+
+
+def _as_one_of_many(jobs: Sequence[Job], group: Ranks, alone: Ranks) -> None:
+    """A run on each process: whoever has made one takes the next."""
+    from fadewise.simulation.ranks import Counter
+    from fadewise.simulation.run import run as run_here
+
+    errors = []
+    begun, finished = Counter("runs begun"), Counter("processes finished")
+    with live.display(lines=True) as display:  # the processes share the screen
+        while (number := begun.next()) < len(jobs):
+            job = jobs[number]
+            try:
+                run_here(job.experiment, job.folder, alone, _hearer(display, job))
+            except FadewiseError as error:
+                errors.append(f"{job.name}: {error}")
+    finished.next()
+    finished.wait_for(group.size)  # torchrun ends all as soon as one has failed
+    if errors:
+        raise FadewiseError("; ".join(errors))
+
+
+def _hearer(display: live.Display, job: Job) -> Hearer:
+    return Hearer(
+        lambda progress: display.show(job.name, progress),
+        lambda sentence: display.say(job.name, sentence),
+    )

@@ -137,8 +137,14 @@ class Simulation:
             ranks.add(message)
         losses, norms = reports
         self._refuse_divergence(played, losses, norms, weights)
-        change = self.training.server_step_size * aggregation.value_of(total)
-        return _Trained((model + change).astype(np.float32), Feedback(draw, losses, norms), training_s)
+        with np.errstate(over="ignore"):
+            moved = (model + self.training.server_step_size * aggregation.value_of(total)).astype(np.float32)
+        if not np.isfinite(moved).all():
+            raise FadewiseError(
+                f"training has diverged in round {played.number}: the model is beyond what float32 holds; a smaller "
+                f"training.server_step_size (it is {self.training.server_step_size:g}) helps most often"
+            )
+        return _Trained(moved, Feedback(draw, losses, norms), training_s)
 
     def _refuse_divergence(
         self, played: Round, losses: NDArray[np.float64], norms: NDArray[np.float64], weights: NDArray[np.float64]

@@ -79,9 +79,10 @@ class RunFolder:
                 time.sleep(0.05)
 
     def claim(self, settings: Mapping[str, Any]) -> None:
-        """Makes the folder this run's, or finds that it is.
+        """Finds that the folder is this run's, or free.
 
-        A folder that another configuration has made is refused, but for `rounds`: a run may be continued.
+        A folder that another configuration has made is refused, but for `rounds`: a run may be continued. Nothing is
+        written yet: whether the run can begin at all, nobody knows before its data and the checkpoint have been read.
         """
         config = self.path / CONFIG
         if config.exists():
@@ -101,11 +102,11 @@ class RunFolder:
             raise FadewiseError(
                 f"{self.path} has records of a run but no {CONFIG}; use another --out, or remove the folder"
             )
-        write(config, tomli_w.dumps(dict(settings)))
 
-    def started_on(self, environment: Mapping[str, Any]) -> list[str]:
-        """Notes on what the run goes on; what a person should know of that, in sentences."""
+    def describe(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> list[str]:
+        """Writes down whose the folder is, and on what the run is made; what a person should know of that."""
         said = list(_other_environment(self.path / ENVIRONMENT, environment))
+        write(self.path / CONFIG, tomli_w.dumps(dict(settings)))
         write(self.path / ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
         return said
 

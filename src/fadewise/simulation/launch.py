@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -32,7 +33,7 @@ class Job(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that a run's processes have told: a progress, a sentence, an error, or the end."""
+    """What happens to a run: it began, has told its progress or a sentence, failed (why), or ended."""
 
     job: Job
     kind: str
@@ -70,6 +71,7 @@ def launched(jobs: Sequence[Job], ranks: int, at_once: int) -> Iterator[Event]:
             while waiting or running:
                 while waiting and len(running) < at_once:
                     running.append(_Run(waiting.pop(0), ranks, Path(scratch), selector))
+                    yield Event(running[-1].job, "began", None)
                 for key, _ in selector.select():
                     run, process = key.data
                     yield from run.heard(process, selector)
@@ -117,8 +119,9 @@ class _Run:
                 "parent": os.getpid(),
             }
             assert process.stdin is not None
-            process.stdin.write(json.dumps(task).encode() + b"\n")
-            process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):  # it has ended already; `_gone` says why
+                process.stdin.write(json.dumps(task).encode() + b"\n")
+                process.stdin.close()
 
     @property
     def ended(self) -> bool:

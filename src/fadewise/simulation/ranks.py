@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from fadewise.simulation.launch import under_torchrun
 _PATIENCE = datetime.timedelta(hours=1)
 """How long a rank waits for the others, which may be reading a data set or evaluating."""
 
+_LOOK_AGAIN_S = 0.2
+
 
 class LostRank(FadewiseError):
     """Another rank has gone; why, it says itself."""
@@ -25,10 +28,10 @@ class LostRank(FadewiseError):
 
 
 class Ranks:
-    """The ranks of torch's process group, or this process alone where there is none."""
+    """The ranks of torch's process group; this process alone where there is none, or where it is to be `alone`."""
 
-    def __init__(self) -> None:
-        grouped = distributed.is_available() and distributed.is_initialized()
+    def __init__(self, *, alone: bool = False) -> None:
+        grouped = not alone and distributed.is_available() and distributed.is_initialized()
         self.rank: int = distributed.get_rank() if grouped else 0
         self.size: int = distributed.get_world_size() if grouped else 1
 
@@ -55,6 +58,23 @@ class Ranks:
         except RuntimeError as error:
             raise LostRank from error
         return values[0]
+
+
+class Counter:
+    """Counts over all ranks of a group."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._store = distributed.distributed_c10d._get_default_store()
+
+    def next(self) -> int:
+        """0, 1, 2, …: no two ranks get the same."""
+        return int(self._store.add(self._name, 1)) - 1
+
+    def wait_for(self, number: int) -> None:
+        """Until it has been counted so far, however long that takes."""
+        while self._store.add(self._name, 0) < number:
+            time.sleep(_LOOK_AGAIN_S)
 
 
 def join(store: str | None = None, rank: int = 0, size: int = 1) -> Ranks:

@@ -41,13 +41,11 @@ def _run(experiment: Experiment, folder: RunFolder | None, ranks: Ranks, hearer:
         folder.claim(manifest(experiment))
     simulation = Simulation(experiment, ranks)
     if folder is not None:
-        choice = simulation.learner.choice
-        hearer.say(choice.sentence)
-        for sentence in folder.started_on(environment(ranks.size, choice.name)):
-            hearer.say(sentence)
+        hearer.say(simulation.learner.choice.sentence)
     _begin(simulation, folder, hearer)
     for record in written(simulation, folder):
-        hearer.progress(Progress(record.round + 1, experiment.rounds, record.accuracy, record.total_airtime_s))
+        if folder is not None:
+            hearer.progress(Progress(record.round + 1, experiment.rounds, record.accuracy, record.total_airtime_s))
     if folder is not None:
         folder.finish(_summary(simulation, folder.last_record()))
 
@@ -82,6 +80,9 @@ def _begin(simulation: Simulation, folder: RunFolder | None, hearer: Hearer) -> 
                     f"{folder.path} holds {played} rounds already; rounds is {wanted}, it must be at least {played}"
                 )
             hearer.say(f"all {wanted} rounds are there" if played == wanted else f"going on with round {played}")
+        here = environment(simulation.ranks.size, simulation.learner.choice.name)
+        for sentence in folder.describe(manifest(simulation.experiment), here):
+            hearer.say(sentence)
         folder.go_on_from(checkpoint)
     memory = simulation.ranks.from_first(memory)
     if memory is not None:

@@ -4,8 +4,7 @@
 
 The presets paper/cifar10-het (λ = 100, exact) and paper/cifar10-het-uniform (M = 2.41) under the same seeds:
 the same channels, data, minibatches and initial model. Airtime is that of the first evaluation (every 25 rounds)
-that reaches an accuracy, to be compared with the trials in the theory's notes. Runs that are there are not made
-again, and one that was stopped goes on.
+that reaches an accuracy. Runs that are there are not made again, and one that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Airtime to accuracy on CIFAR-10, scheduled and not.")
     parser.add_argument("--out", type=Path, default=Path("runs/cifar10"), help="the folder of the runs")
     parser.add_argument("--seeds", default="0-2")
-    parser.add_argument("--rounds", type=int, default=1500)
+    parser.add_argument("--rounds", type=int, default=2000)
     arguments = parser.parse_args()
     try:
         curves = made(arguments.out, config.parse_seeds(arguments.seeds), arguments.rounds)

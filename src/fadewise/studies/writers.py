@@ -6,12 +6,14 @@
    probabilities), 10 steps of 32: accuracy on the 200 writers' held-out samples, and on as many writers who
    take no part.
 2. The same network trained by one writer alone: accuracy on that writer's held-out samples, and on everybody's.
+3. How much two writers differ in which characters they write.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 
 import numpy as np
 from rich import box
@@ -19,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fadewise as fw
-from fadewise.data import Arrays, Handwriting
+from fadewise.data import Arrays, Handwriting, writers
 from fadewise.data.base import Federation
 from fadewise.learning.local import Learner
 from fadewise.learning.memory import keep_freed_memory
@@ -59,8 +61,6 @@ def test_samples(federation: Federation, first: int, last: int) -> Arrays:
 
 def held_out(federation: Federation) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """How many samples of each writer are held out: a tenth of what the writer wrote."""
-    from fadewise.data import writers
-
     amounts = writers.amounts(0, 200.0, len(federation.sizes))
     return amounts - federation.sizes
 
@@ -112,8 +112,15 @@ def alone(everybody: Federation) -> str:
     )
 
 
+def frequencies() -> str:
+    """The number of the third part."""
+    shares = [np.diff(writers.hand(0, writer).letters, prepend=0) for writer in range(WRITERS)]
+    distances = [np.abs(one - other).sum() / 2 for one, other in itertools.combinations(shares, 2)]
+    return f"Total variation between two writers' frequencies of characters: {np.mean(distances):.2f} on average"
+
+
 def main() -> None:
-    """Prints both parts."""
+    """Prints all parts."""
     parser = argparse.ArgumentParser(description="How hard the handwriting set is, and whether writers matter.")
     parser.add_argument("--rounds", type=int, default=400)
     rounds = parser.parse_args().rounds
@@ -121,6 +128,7 @@ def main() -> None:
     console = Console(width=100)
     everybody = Handwriting().federation(2 * WRITERS, 0)
     with one_thread():
+        console.print(frequencies())
         console.print(alone(everybody))
         console.print(federated(rounds, everybody))
 

@@ -211,6 +211,6 @@ def test_an_unknown_instruction_set_is_not_made() -> None:
 
 def test_arrays_of_other_types_are_refused() -> None:
     one = member(Shape(4, 4, 1, 3, 2, 2, 3, 4, 5), np.random.default_rng(13), steps=1)
-    wrong = Samples(one.samples.images.astype(np.float32), *one.samples[1:])  # type: ignore[arg-type]
+    wrong = Samples(one.samples.images.astype(np.float32), *one.samples[1:])
     with pytest.raises(ctypes.ArgumentError):
         Kernel(one.shape, TARGETS[0]).train(one.parameters.copy(), wrong, one.rows, 0.1)
