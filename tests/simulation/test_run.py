@@ -15,6 +15,7 @@ import pytest
 
 from fadewise import config as settings
 from fadewise.errors import FadewiseError
+from fadewise.learning.native import library
 from fadewise.simulation import command
 from tests.simulation.runs import config, contents, environment, run, started
 
@@ -34,6 +35,22 @@ def test_more_ranks_give_the_same_bits(reference: tuple[Path, dict[str, bytes]],
     folder, whole = reference
     run(folder, "small.toml", "--out", f"ranks-{ranks}", "--workers", str(ranks))
     assert contents(folder / f"ranks-{ranks}") == whole
+
+
+@pytest.mark.parametrize("backend", ["native", "pytorch"])
+def test_the_cnn_gives_the_same_bits_on_either_backend(tmp_path: Path, backend: str) -> None:
+    if backend == "native" and not library.targets():
+        pytest.skip("this installation has no native kernel")
+    path = config(tmp_path, rounds=5, model="cnn")
+    words = [path.name, "--set", f"training.backend={backend}", "--out"]
+    said = run(tmp_path, *words, "ranks-1", "--workers", "1")
+    assert f"computing with {'the native kernel' if backend == 'native' else 'PyTorch'}" in said
+    environment = json.loads((tmp_path / "ranks-1" / "environment.json").read_text())
+    assert environment["backend"].startswith(backend)
+    whole = contents(tmp_path / "ranks-1")
+    for ranks in (2, 3):
+        run(tmp_path, *words, f"ranks-{ranks}", "--workers", str(ranks))
+        assert contents(tmp_path / f"ranks-{ranks}") == whole
 
 
 def test_torchrun_gives_the_same_bits(reference: tuple[Path, dict[str, bytes]]) -> None:
