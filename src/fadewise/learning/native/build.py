@@ -19,7 +19,7 @@ SOURCES = Path(__file__).parent
 LIBRARY = SOURCES / "kernel.so"
 
 _X86_TARGETS = {
-    "avx512": ("-march=x86-64-v4", "-mprefer-vector-width=512"),
+    "avx512": ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mtune=icelake-server"),
     "avx2": ("-march=x86-64-v3",),
     "portable": (),
 }
