@@ -193,6 +193,42 @@ def export(
     print(f"{out}: {exported.write(runs, out)} rounds")
 
 
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="STUDY…", help="As in cifar10; without any, or as all, every study.")
+    ] = None,
+    scale: Annotated[str, typer.Option(metavar="quick|full", help="Minutes, or the paper's setting.")] = "quick",
+    seeds: Annotated[str | None, typer.Option(metavar="A-B", help="As in 0-4; else as many as each study has.")] = None,
+    jobs: Annotated[str, typer.Option(metavar="N|auto", help="Runs at a time.")] = "auto",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="For runs and reports.")] = Path("reproduction"),
+    results: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="For pages, figures and numbers; else a folder of --out.")
+    ] = None,
+    only_pages: Annotated[bool, typer.Option("--only-pages", help="Make no run: write from what is there.")] = False,
+    moving_average: Annotated[
+        int, typer.Option(metavar="ROUNDS", help="Smooth the figures' curves, as the paper does over 500.")
+    ] = 0,
+) -> None:
+    """The paper's figures and numbers beside ours. Stopped, the same command goes on; nothing is run twice."""
+    from fadewise.reproduction import command
+
+    if scale not in ("quick", "full"):
+        raise FadewiseError(f"--scale is {scale!r}; it must be quick or full")
+    seed_list = None if seeds is None else config.parse_seeds(seeds)
+    for path in command.reproduce(
+        names or [],
+        "quick" if scale == "quick" else "full",
+        seed_list,
+        _count(jobs, "--jobs"),
+        out,
+        results,
+        only_pages=only_pages,
+        moving_average=moving_average,
+    ):
+        print(path)
+
+
 @presets.callback()
 def list_presets(context: typer.Context) -> None:
     """The names of all presets."""

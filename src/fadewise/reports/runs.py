@@ -8,6 +8,7 @@ import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ class Run(NamedTuple):
     name: its folder. settings: of its config.toml. rounds: how many have been played.
     power: after some of the rounds, the average power so far over its limit.
     core_s: what it took on the wall, times the cores; NaN where that is not known.
+    judged: accuracies of the last model, where somebody has looked closer (`reproduction.judgement`).
     """
 
     name: str
@@ -47,6 +49,7 @@ class Run(NamedTuple):
     device_groups: Sequence[DeviceGroup]
     power: Sequence[tuple[int, float]]
     core_s: float
+    judged: Mapping[str, Sequence[float]] = MappingProxyType({})
 
     @property
     def seed(self) -> int:
@@ -166,6 +169,16 @@ def limit(settings: Mapping[str, Any]) -> float:
     return float(value)
 
 
+def groups_of(settings: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Names and sizes: by the first setting of the channel, else of the link, that is given in groups of devices."""
+    for table in ("channel", "link"):
+        for name, value in _flat(settings[table]):
+            if isinstance(value, list) and 1 < len(value) <= _MOST_DEVICE_GROUPS:
+                what = name.rpartition(".")[2].replace("_", " ")
+                return [(f"{what} {group['value']:g}", group["devices"]) for group in value]
+    return [("all devices", settings["devices"])]
+
+
 def _words(one: Mapping[str, Any], flat: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield str(one["policy.kind"])
     for name, value in one.items():
@@ -225,7 +238,7 @@ def _device_groups(settings: Mapping[str, Any], records: Sequence[Mapping[str, A
         sent[record["participants"]] += 1
         power[record["participants"]] += record["power"]
     result, first = [], 0
-    for name, size in _groups_of(settings):
+    for name, size in groups_of(settings):
         part = slice(first, first + size)
         rounds = max(1, len(records)) * size
         result.append(
@@ -233,16 +246,6 @@ def _device_groups(settings: Mapping[str, Any], records: Sequence[Mapping[str, A
         )
         first += size
     return result
-
-
-def _groups_of(settings: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Names and sizes: by the first setting of the channel, else of the link, that is given in groups of devices."""
-    for table in ("channel", "link"):
-        for name, value in _flat(settings[table]):
-            if isinstance(value, list) and 1 < len(value) <= _MOST_DEVICE_GROUPS:
-                what = name.rpartition(".")[2].replace("_", " ")
-                return [(f"{what} {group['value']:g}", group["devices"]) for group in value]
-    return [("all devices", settings["devices"])]
 
 
 def _power(settings: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:

@@ -174,7 +174,7 @@
   function unread(id) {
     delete state.x[id];
     CHARTS[id].scales?.svg.querySelector(".cross")?.remove();
-    $(`${id}-readout`).replaceChildren("Point at the curves, or press ← and → here, for their values.");
+    $(`${id}-readout`).replaceChildren("Values: point at the curves, or press ← and → here.");
   }
 
   // ---- tables -------------------------------------------------------------------------------------------------
@@ -221,13 +221,12 @@
         { name, count, arms: [arm], of: () => arm.runs.map((run) => run.groups[i]) })));
     const values = rows.flatMap((row) => row.arms.map((arm) => [2, 3].map((k) => numbers.mean(row.of(arm).map((g) => g[k])))));
     const most = [0, 1].map((k) => Math.max(...values.map((v) => v[k]), k ? 1 : 0) * 1.02);
-    const head = element("tr", {}, element("th", { scope: "col" }, "devices"),
-      element("th", { scope: "col" }, "updates a device sends in 100 rounds"),
-      element("th", { scope: "col" }, "power a device spends, over its limit"));
+    const what = ["updates a device sends in 100 rounds", "power a device spends, over its limit"];
+    const head = element("tr", {}, ...["devices", ...what].map((name) => element("th", { scope: "col" }, name)));
     const body = element("tbody");
     for (const row of rows) {
       const cells = [2, 3].map((k) => {
-        const cell = element("td", {});
+        const cell = element("td", { "data-what": what[k - 2] });
         for (const arm of row.arms) {
           const value = numbers.mean(row.of(arm).map((group) => group[k]));
           const fill = element("i");
