@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,15 @@ _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
+
+_FROM_3_TO_4 = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for end, number in zip(ends, (3, 4)):
+    os.dup2(end, number)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+"""Chromium reads its pipe from file 3 and writes to file 4, whatever their numbers are here."""
 
 
 class Browser:
@@ -40,11 +50,15 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
         self._call("Page.navigate", url=path.resolve().as_uri())
-        self.evaluate("new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))")
+        self.evaluate(
+            "new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))"
+        )
         self.settle()
 
     def resize(self, width: int, height: int) -> None:
-        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
 
     def settle(self) -> None:
         """Waits until the page has been drawn again."""
@@ -69,7 +83,9 @@ class Browser:
         """Drags with the mouse, up or down."""
         self._call("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, button="left", clickCount=1)
         for part in (0.5, 1.0):
-            self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y + part * (to_y - y), button="left", buttons=1)
+            self._call(
+                "Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y + part * (to_y - y), button="left", buttons=1
+            )
         self._call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=to_y, button="left", clickCount=1)
         self.settle()
 
@@ -120,8 +136,7 @@ def browser() -> Iterator[Browser]:
     with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
         words = [CHROMIUM, *_FLAGS, f"--user-data-dir={profile}"]
         process = subprocess.Popen(
-            # It reads from file 3 and writes to file 4.
-            ["sh", "-c", f'exec "$@" 3<&{its_in} 4>&{its_out}', "sh", *words],
+            [sys.executable, "-c", _FROM_3_TO_4, str(its_in), str(its_out), *words],
             pass_fds=(its_in, its_out),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

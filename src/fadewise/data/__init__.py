@@ -9,11 +9,11 @@ from fadewise.data.handwriting import Handwriting as Handwriting
 from fadewise.data.leaf import LEAF as LEAF
 from fadewise.data.parquet import Writers as Writers
 from fadewise.data.partitions import IID as IID
-from fadewise.data.partitions import OwnClasses as OwnClasses
 from fadewise.data.partitions import PARTITIONS as PARTITIONS
 from fadewise.data.partitions import ByOwner as ByOwner
 from fadewise.data.partitions import Classes as Classes
 from fadewise.data.partitions import Dirichlet as Dirichlet
+from fadewise.data.partitions import OwnClasses as OwnClasses
 from fadewise.data.partitions import Partition as Partition
 from fadewise.registry import exported
 

@@ -96,7 +96,9 @@ def compared(arms: Sequence[Arm], target: Target, over: int = 0) -> Comparison:
             )
         )
     others = [arm for arm in arms if arm is not reference]
-    return Comparison(target, reference, rows, {arm.name: found for arm in others if (found := unshared(arm, reference))})
+    return Comparison(
+        target, reference, rows, {arm.name: found for arm in others if (found := unshared(arm, reference))}
+    )
 
 
 def reference(arms: Sequence[Arm], text: str | None) -> int:
@@ -145,4 +147,3 @@ def _mean(costs: Sequence[Spent]) -> Spent:
 
 def _ratio_dict(found: Ratio) -> dict[str, Any]:
     return {"value": found.value, "ci": found.ci, "bound": found.bound, "paired": found.paired, "seeds": found.seeds}
-

@@ -40,9 +40,11 @@ def _rows(folders: Sequence[Path]) -> Iterator[dict[str, Any]]:
         walls = runs.wall_of_rounds(folder)
         for line in runs.whole_lines(folder / "rounds.jsonl"):
             record = json.loads(line)
-            yield {"run": str(folder), "configuration": names[str(folder)], "seed": seed} | record | {
-                "wall_s": walls.get(record["round"])
-            }
+            yield (
+                {"run": str(folder), "configuration": names[str(folder)], "seed": seed}
+                | record
+                | {"wall_s": walls.get(record["round"])}
+            )
 
 
 def _to_csv(rows: Iterator[dict[str, Any]], path: Path) -> int:
@@ -61,7 +63,9 @@ def _to_parquet(rows: Iterator[dict[str, Any]], path: Path) -> int:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise FadewiseError("Parquet is written with pyarrow: pip install 'fadewise[train]'; .csv needs nothing") from None
+        raise FadewiseError(
+            "Parquet is written with pyarrow: pip install 'fadewise[train]'; .csv needs nothing"
+        ) from None
     number, numbers = pyarrow.float64(), pyarrow.list_(pyarrow.float64())
     schema = pyarrow.schema(
         [
@@ -77,8 +81,9 @@ def _to_parquet(rows: Iterator[dict[str, Any]], path: Path) -> int:
     count = 0
     with path.open("wb") as file, pyarrow.parquet.ParquetWriter(file, schema) as writer:
         batch: list[dict[str, Any]] = []
-        for count, row in enumerate(rows, 1):
+        for row in rows:
             batch.append(row)
+            count += 1
             if len(batch) == _BATCH:
                 writer.write_table(pyarrow.Table.from_pylist(batch, schema))
                 batch = []

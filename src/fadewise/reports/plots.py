@@ -31,6 +31,8 @@ _STYLE: Any = {
     "axes.grid": True,
     "grid.color": "#e4e7eb",
     "grid.linewidth": 0.6,
+    "axes.titlesize": 10,
+    "axes.titlecolor": "#30353b",
     "legend.frameon": False,
     "svg.hashsalt": "fadewise",  # the same figure is the same file
 }
@@ -199,7 +201,10 @@ def band(axes: Axes, arm: Arm, metric: Metric, cost: Cost, color: str, moving_av
     every = arm.settings["training"]["evaluate_every"]
     window = max(1, round(moving_average / every))
     curves = [
-        ([one.spent(cost) for one in run.evaluations], list(smoothed([getattr(one, metric) for one in run.evaluations], window)))
+        (
+            [one.spent(cost) for one in run.evaluations],
+            list(smoothed([getattr(one, metric) for one in run.evaluations], window)),
+        )
         for run in arm.runs.values()
     ]
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)

@@ -95,7 +95,9 @@ def folders(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise FadewiseError(f"{path} is not there; give a run's folder, or a folder of runs' folders")
-        below = sorted(config.parent for config in path.rglob("config.toml") if (config.parent / "rounds.jsonl").exists())
+        below = sorted(
+            config.parent for config in path.rglob("config.toml") if (config.parent / "rounds.jsonl").exists()
+        )
         if not below:
             raise FadewiseError(f"{path} is not a run's folder, and has none in it: no config.toml beside rounds.jsonl")
         found.update(dict.fromkeys(below))
@@ -104,7 +106,9 @@ def folders(paths: Sequence[Path]) -> list[Path]:
 
 def key(settings: Mapping[str, Any]) -> str:
     """What is equal for runs that differ in nothing but the seed and how far they have come."""
-    return json.dumps({name: value for name, value in settings.items() if name not in ("seed", "rounds")}, sort_keys=True)
+    return json.dumps(
+        {name: value for name, value in settings.items() if name not in ("seed", "rounds")}, sort_keys=True
+    )
 
 
 def read(folder: Path) -> Run:
@@ -165,7 +169,7 @@ def limit(settings: Mapping[str, Any]) -> float:
     link = settings["link"]
     value = link.get("mean_power", link.get("mean_power_w"))
     if isinstance(value, list):
-        return sum(group["devices"] * group["value"] for group in value) / settings["devices"]
+        return float(sum(group["devices"] * group["value"] for group in value) / settings["devices"])
     return float(value)
 
 
@@ -242,7 +246,9 @@ def _device_groups(settings: Mapping[str, Any], records: Sequence[Mapping[str, A
         part = slice(first, first + size)
         rounds = max(1, len(records)) * size
         result.append(
-            DeviceGroup(name, size, float(sent[part].sum()) / rounds, float(power[part].sum()) / rounds / limit(settings))
+            DeviceGroup(
+                name, size, float(sent[part].sum()) / rounds, float(power[part].sum()) / rounds / limit(settings)
+            )
         )
         first += size
     return result
@@ -250,5 +256,5 @@ def _device_groups(settings: Mapping[str, Any], records: Sequence[Mapping[str, A
 
 def _power(settings: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
     """A point for every pixel or so on a logarithmic scale."""
-    shown_rounds = np.unique(np.geomspace(1, len(records), _POWER_POINTS).astype(int)) if records else []
-    return [(int(number), records[number - 1]["mean_power"] / limit(settings)) for number in shown_rounds]
+    numbers = np.unique(np.geomspace(1, len(records), _POWER_POINTS).astype(int)).tolist()
+    return [(number, records[number - 1]["mean_power"] / limit(settings)) for number in numbers]

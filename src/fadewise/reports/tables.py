@@ -130,13 +130,17 @@ def of_runs(runs: Sequence[tuple[Path, Mapping[str, Any] | None]]) -> Table:
 
 def of_comparison(found: Comparison) -> Table:
     """What a target cost each configuration, and below each that over the reference's, with its interval."""
-    title = f"To {found.target}; ratios are over {found.reference.name}" if len(found.rows) > 1 else f"To {found.target}"
+    title = (
+        f"To {found.target}; ratios are over {found.reference.name}" if len(found.rows) > 1 else f"To {found.target}"
+    )
     table = Table(title=escape(title), box=box.SIMPLE_HEAD)
     table.add_column("", overflow="fold")
     for heading in ("reached by", "airtime s", "rounds", "energy"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in found.rows:
-        table.add_row(escape(row.arm.name), f"{row.reached} of {len(row.arm.runs)}", *(cost_cell(row, c) for c in COSTS))
+        table.add_row(
+            escape(row.arm.name), f"{row.reached} of {len(row.arm.runs)}", *(cost_cell(row, c) for c in COSTS)
+        )
         if row.ratios:
             one = row.ratios[COSTS[0]]
             how = f"{one.seeds} seed{'s' * (one.seeds > 1)}, {'paired' if one.paired else 'not paired'}"

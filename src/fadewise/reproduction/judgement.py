@@ -37,9 +37,7 @@ def judged(folder: Path) -> dict[str, list[float]]:
     return {"classes": classes.tolist(), "groups": groups}
 
 
-def by_class(
-    experiment: Experiment, federation: Federation, model: NDArray[np.float32]
-) -> NDArray[np.float64]:
+def by_class(experiment: Experiment, federation: Federation, model: NDArray[np.float32]) -> NDArray[np.float64]:
     """Accuracy on the test samples of each class; 0 for one that the test set does not have."""
     assert experiment.training is not None
     accuracy = np.zeros(federation.classes)

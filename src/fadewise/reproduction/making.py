@@ -46,9 +46,7 @@ def wanted(studies: Sequence[Study], scale: Scale, seeds: Sequence[int] | None, 
     return sorted(found.values(), key=lambda one: one.seed)  # a stable sort: the studies' order within a seed
 
 
-def make(
-    all_wanted: Sequence[Wanted], store: Store, at_once: int | None, on_seed: Callable[[int], object]
-) -> None:
+def make(all_wanted: Sequence[Wanted], store: Store, at_once: int | None, on_seed: Callable[[int], object]) -> None:
     """Makes the runs whose numbers the store does not have; `on_seed` hears when all of a seed are there."""
     missing = [one for one in all_wanted if not _is_kept(one, store)]
     jobs: dict[str, tuple[Job, Wanted]] = {}

@@ -85,7 +85,9 @@ def _parsed(path: Path) -> dict[int, Run]:
             for seed, of_seed in content["runs"].items()
         }
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FadewiseError(f"{path} cannot be read as runs' numbers: {error}; remove it to have it made again") from None
+        raise FadewiseError(
+            f"{path} cannot be read as runs' numbers: {error}; remove it to have it made again"
+        ) from None
 
 
 def _run(name: str, settings: Mapping[str, Any], content: Mapping[str, Any]) -> Run:

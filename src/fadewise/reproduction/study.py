@@ -124,6 +124,11 @@ class Study:
         return "" if scale == "full" else f"Quick: {self.quick}."
 
 
+def no_runs(scale: Scale) -> list[Line]:  # noqa: ARG001
+    """Of a study that trains nothing."""
+    return []
+
+
 def with_changes(lines: Sequence[Line], changes: Mapping[str, Any], rounds: int, seeds: int) -> list[Line]:
     """The same lines at another scale."""
     return [

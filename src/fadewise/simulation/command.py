@@ -52,7 +52,7 @@ def make(
     jobs: Sequence[Job],
     ranks: int | None = None,
     at_once: int | None = None,
-    on_ended: Callable[[Job], object] = lambda job: None,
+    on_ended: Callable[[Job], object] = lambda _: None,
 ) -> None:
     """Makes runs in processes of their own, and shows them while they go on.
 

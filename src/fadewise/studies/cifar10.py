@@ -87,7 +87,10 @@ def lines(scale: Scale) -> list[Line]:
 
 def page(numbers: Numbers) -> Page:
     """Figs. 2 and 3, the costs of each target, and the two published ratios."""
-    text = ["![Accuracy and loss over airtime](cifar10-airtime.svg)", "![Accuracy and loss over rounds](cifar10-rounds.svg)"]
+    text = [
+        "![Accuracy and loss over airtime](cifar10-airtime.svg)",
+        "![Accuracy and loss over rounds](cifar10-rounds.svg)",
+    ]
     verdicts: list[Verdict] = []
     for network, title in NETWORKS.items():
         text.append(f"## {title}")

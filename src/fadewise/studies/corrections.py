@@ -29,7 +29,11 @@ VARIANTS: dict[str, dict[str, str]] = {
     "both as published": {"policy.variant": "published", "sampling.fallback": "published"},
 }
 WEIGHTS = (100, 1000)
-CAPPED = (("paper/cifar10-het-uniform", 2.41), ("paper/mnist-by-writer-het-uniform", 8.38), ("paper/femnist-het-uniform", 18.62))
+CAPPED = (
+    ("paper/cifar10-het-uniform", 2.41),
+    ("paper/mnist-by-writer-het-uniform", 8.38),
+    ("paper/femnist-het-uniform", 18.62),
+)
 
 
 def of_weight(weight: int, scale: Scale) -> list[Line]:
@@ -73,7 +77,7 @@ def bias_table(seeds: range, rounds: int) -> str:
 
 
 def weight_sums(changes: dict[str, object], seeds: range) -> tuple[Estimate, Estimate]:
-    """Σ π·w, w the weight in use, exactly given the decisions: over all devices, and of the last resort over its 1/N."""
+    """Σ π·w, w the weight in use, exactly given the decisions: over all devices, and over 1/N for the last resort."""
     experiment = config.load("paper/cifar10-het", changes)
     published = changes.get("sampling.fallback") == "published"
     sums, strongest = [], []
@@ -95,7 +99,8 @@ def cap_table(seeds: range, rounds: int) -> str:
     for preset, participants in CAPPED:
         settings = {"rounds": min(rounds, 400), "policy.participants": participants}
         capped, free = (
-            plan(config.load(preset, {**settings, "policy.cap_power": cap}), list(seeds)).airtime_s for cap in (True, False)
+            plan(config.load(preset, {**settings, "policy.cap_power": cap}), list(seeds)).airtime_s
+            for cap in (True, False)
         )
         rows.append([preset, f"{participants:g}", _cell(capped), _cell(free), f"{free.value / capped.value:.3f}"])
     return markdown.table(["airtime a round, s", "M", "capped at Pmax", "as in the paper", "ratio"], rows)

@@ -69,7 +69,10 @@ def page(numbers: Numbers) -> Page:
         points = [point(weight, arm, target, full) for weight, arm in arms.items()]
         name = f"prediction-{target.value * 100:.0f}"
         figures[name] = plots.of_prediction(
-            [(str(p.airtime_weight), p.airtime_s, p.reached) for p in points], predictions(points), str(target), numbers.note
+            [(str(p.airtime_weight), p.airtime_s, p.reached) for p in points],
+            predictions(points),
+            str(target),
+            numbers.note,
         )
         text += [f"## To {target}", f"![Airtime to the target over λ]({name}.svg)", table(points), verdict(points)]
     return Page("\n\n".join(text), figures)
@@ -139,7 +142,11 @@ def verdict(points: list[Point]) -> str:
     said = [f"Measured, λ = {best.airtime_weight} is best ({best.airtime_s:.4g} s)."]
     for name, airtimes in predictions(points).items():
         chosen = points[int(np.argmin(airtimes))]
-        cost = f"{chosen.airtime_s / best.airtime_s:.2f} times as long" if chosen.reached else "and never reaches the target"
+        cost = (
+            f"{chosen.airtime_s / best.airtime_s:.2f} times as long"
+            if chosen.reached
+            else "and never reaches the target"
+        )
         said.append(f"By “{name}” it is λ = {chosen.airtime_weight}, which takes {cost}.")
     return " ".join(said)
 
