@@ -215,6 +215,8 @@ def reproduce(
 
     if scale not in ("quick", "full"):
         raise FadewiseError(f"--scale is {scale!r}; it must be quick or full")
+    if moving_average < 0:
+        raise FadewiseError(f"--moving-average is {moving_average}; it must be a whole number at least 0")
     seed_list = None if seeds is None else config.parse_seeds(seeds)
     for path in command.reproduce(
         names or [],

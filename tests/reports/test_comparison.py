@@ -91,7 +91,8 @@ def test_other_seeds_are_not_paired(tmp_path: Path) -> None:
 def test_only_common_seeds_are_compared(tmp_path: Path) -> None:
     uniform, policy = arms(tmp_path, [(RISING, 0.5), (RISING, 0.5), (LOW, 99.0)], [(RISING, 1.0), (RISING, 1.0)])
     found = ratio(policy, uniform, TARGET, "airtime_s")
-    assert (found.value, found.seeds, found.bound) == (pytest.approx(0.5), 2, "")
+    assert found.value == pytest.approx(0.5)
+    assert (found.seeds, found.bound) == (2, "")
 
 
 def test_what_is_printed_and_what_programs_get(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,5 +111,5 @@ def test_what_is_printed_and_what_programs_get(tmp_path: Path, capsys: pytest.Ca
 def test_the_reference_is_named_by_a_part_of_its_name(tmp_path: Path) -> None:
     both = arms(tmp_path, [(RISING, 1.0)], [(RISING, 1.0)])
     assert [comparison.reference(both, text) for text in (None, "uni", "lyap")] == [0, 0, 1]
-    with pytest.raises(fw.FadewiseError, match="'i' is in 1 names|'n' is in 2 names; it must be in one of"):
+    with pytest.raises(fw.FadewiseError, match="'n' is in 2 names; it must be in one of"):
         comparison.reference(both, "n")

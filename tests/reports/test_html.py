@@ -119,8 +119,9 @@ def test_the_axis_is_switched_and_configurations_are_hidden(chromium: browser.Br
 
 
 def axis_names(page: browser.Browser) -> list[str]:
-    names: list[str] = page.evaluate("['accuracy', 'loss'].map(id => [...document.querySelectorAll(`#${id} text`)].map(t => "
-                          "t.textContent).find(t => /^(airtime|rounds|energy|wall)/.test(t)))")  # fmt: skip
+    names: list[str] = page.evaluate("""["accuracy", "loss"].map(id =>
+        [...document.querySelectorAll(`#${id} text`)].map(t => t.textContent)
+            .find(text => /^(airtime|rounds|energy|wall)/.test(text)))""")
     return names
 
 

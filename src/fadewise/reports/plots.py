@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +38,7 @@ _STYLE: Any = {
 _POLICY_COLORS = ("#8a8f98", "#8a8f98", "#1f6f8b", "#d9822b")
 _POLICY_STYLES = ("o-", "x:", "o-", "s--")
 _ARM_COLORS = ("#8a8f98", "#1f6f8b", "#d9822b", "#7b4fa3", "#3a8750", "#b8433a", "#95800a", "#3b66c4")
+_DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)))
 _LIMIT = "#b03a2e"
 
 
@@ -178,11 +178,9 @@ def of_arms(panels: Sequence[Panel], note: str = "", moving_average: int = 0) ->
     rows = -(-len(panels) // columns)
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(4.9 * columns + 0.4, 3.5 * rows), layout="constrained")
-        names = list(dict.fromkeys(arm.name for panel in panels for arm in panel.arms))
-        looks = dict(zip(names, itertools.cycle(_ARM_COLORS), strict=False))
         for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels, strict=False):
-            for arm in panel.arms:
-                band(axes, arm, panel.metric, panel.cost, looks[arm.name], moving_average)
+            for arm, (color, dashes) in zip(panel.arms, _looks(panel.arms), strict=True):
+                band(axes, arm, panel.metric, panel.cost, moving_average, color=color, linestyle=dashes)
             if panel.target is not None:
                 axes.axhline(panel.target, color=_LIMIT, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
             axes.set(xlabel=_COST_LABELS[panel.cost], xlim=(0, None), title=_plain(panel.title))
@@ -192,11 +190,27 @@ def of_arms(panels: Sequence[Panel], note: str = "", moving_average: int = 0) ->
             axes.legend(loc="lower right" if panel.metric == "accuracy" else "upper right", fontsize=8)
         said = " ".join([note] * bool(note) + [f"Moving average over {moving_average} rounds."] * bool(moving_average))
         if said:
-            figure.suptitle(_plain(said), fontsize=9, color=_LIMIT)
+            figure.suptitle(_plain(said), fontsize=9, color=_LIMIT, wrap=True)
     return figure
 
 
-def band(axes: Axes, arm: Arm, metric: Metric, cost: Cost, color: str, moving_average: int) -> None:
+def _looks(arms: Sequence[Arm]) -> Iterator[tuple[str, Any]]:
+    """Colours and dashes: uniform choice is grey, and dashed as what it is compared with."""
+    ranks = {True: 0, False: 0}
+    pairs = sum(_is_uniform(arm) for arm in arms) > 1
+    for arm in arms:
+        uniform = _is_uniform(arm)
+        rank = ranks[uniform]
+        ranks[uniform] += 1
+        dashes = _DASHES[rank % len(_DASHES)] if pairs else "-"
+        yield _ARM_COLORS[0 if uniform else 1 + rank % (len(_ARM_COLORS) - 1)], dashes
+
+
+def _is_uniform(arm: Arm) -> bool:
+    return str(arm.settings["policy"]["kind"]).startswith("uniform")
+
+
+def band(axes: Axes, arm: Arm, metric: Metric, cost: Cost, moving_average: int, *, color: str, linestyle: Any) -> None:
     """An arm's line, and its band over seeds, as far as all of its runs have come."""
     every = arm.settings["training"]["evaluate_every"]
     window = max(1, round(moving_average / every))
@@ -210,7 +224,7 @@ def band(axes: Axes, arm: Arm, metric: Metric, cost: Cost, color: str, moving_av
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     x = np.linspace(first, last, 300)
     values = np.array([np.interp(x, *curve) for curve in curves])
-    axes.plot(x, values.mean(axis=0), label=_plain(arm.name), color=color, linewidth=1.5)
+    axes.plot(x, values.mean(axis=0), label=_plain(arm.name), color=color, linestyle=linestyle, linewidth=1.5)
     if len(curves) > 1:
         axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=color, alpha=0.16, linewidth=0)
 

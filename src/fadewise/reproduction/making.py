@@ -23,6 +23,11 @@ class Wanted(NamedTuple):
     seed: int
     folder: Path
 
+    @property
+    def name(self) -> str:
+        """What it is called while it goes on; the end of its identity tells it from others of the same study."""
+        return f"{self.study} {self.line.name} [{self.identity[-4:]}], seed {self.seed}"
+
 
 def wanted(studies: Sequence[Study], scale: Scale, seeds: Sequence[int] | None, out: Path) -> list[Wanted]:
     """All runs that the studies need, each once and with as many rounds as any of them asks for.
@@ -55,8 +60,8 @@ def make(all_wanted: Sequence[Wanted], store: Store, at_once: int | None, on_see
         if summary is not None and summary["rounds"] >= one.line.rounds:
             _keep(one, store)  # made before, and stopped before its numbers were kept
         else:
-            name = f"{one.study}: {one.line.name}, seed {one.seed}"
-            jobs[name] = command.job(one.line.preset, one.line.settings(one.seed), one.folder, name), one
+            job = command.job(one.line.preset, one.line.settings(one.seed), one.folder, one.name)
+            jobs[one.name] = job, one
     left = [one.seed for _, one in jobs.values()]
 
     def ended(job: Job) -> None:

@@ -40,14 +40,14 @@ class Store:
 
     def add(self, identity: str, run: Run) -> None:
         """Keeps a run, in the place of a shorter one of the same seed; the file is written whole or not at all."""
-        kept = {**self.runs(identity), run.seed: run}
-        self._read[identity] = dict(sorted(kept.items()))
+        kept = dict(sorted({**self.runs(identity), run.seed: run}.items()))
         path = self._path(identity)
         fresh = path.with_name(path.name + ".fresh")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(_text(self._read[identity]), encoding="utf-8")
+            fresh.write_text(_text(kept), encoding="utf-8")
             fresh.replace(path)
+            del self._read[identity]  # what is looked at is what will be read next time, to the last digit
         except OSError as error:
             raise FadewiseError(f"{path} cannot be written: {error.strerror or error}") from None
 

@@ -19,7 +19,7 @@ from fadewise.reports.plots import Panel
 from fadewise.reproduction.study import Line, Numbers, Page, Scale, Study, Verdict, with_changes
 from fadewise.studies.cifar10 import COSTS, METRICS, NETWORKS, QUICK, tables
 
-QUICK_ROUNDS = 40
+QUICK_ROUNDS = 30
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ MNIST = ByWriter(
     {("hom", 10): 23.62, ("hom", 100): 8.82, ("het", 10): 21.95, ("het", 100): 8.38},
     {10: 400, 100: 800},
     targets=(0.90, 0.95),
-    quick_targets=(0.9, 0.93),
+    quick_targets=(0.9,),
     published=_PUBLISHED,
 ).study(
     "MNIST by writer",

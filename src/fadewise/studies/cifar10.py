@@ -34,9 +34,9 @@ QUICK = {
     "training.step_size": 0.05,
     "training.evaluate_every": 10,
 }
-QUICK_ROUNDS, QUICK_SEEDS, QUICK_TARGETS = 200, 2, (0.3, 0.4)
+QUICK_ROUNDS, QUICK_SEEDS, QUICK_TARGETS = 100, 2, (0.4, 0.5)
 QUICK_NOTE = (
-    "a network of a tenth of the size (its airtime as for the paper's), larger steps, 200 rounds and two seeds; "
+    "a network of a tenth of the size (its airtime as for the paper's), larger steps, 100 rounds and two seeds; "
     "not the paper's setting"
 )
 _AS_PUBLISHED = {"policy.variant": "published", "sampling.fallback": "published"}

@@ -143,11 +143,11 @@ def verdict(points: list[Point]) -> str:
     for name, airtimes in predictions(points).items():
         chosen = points[int(np.argmin(airtimes))]
         cost = (
-            f"{chosen.airtime_s / best.airtime_s:.2f} times as long"
+            f"takes {chosen.airtime_s / best.airtime_s:.2f} times as long"
             if chosen.reached
-            else "and never reaches the target"
+            else "never reaches the target"
         )
-        said.append(f"By “{name}” it is λ = {chosen.airtime_weight}, which takes {cost}.")
+        said.append(f"By “{name}” it is λ = {chosen.airtime_weight}, which {cost}.")
     return " ".join(said)
 
 
