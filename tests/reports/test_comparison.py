@@ -81,6 +81,13 @@ def test_what_does_not_share_its_settings_is_not_paired(tmp_path: Path) -> None:
     assert comparison.unshared(policy, uniform) == ["training.batch_size"]
 
 
+def test_how_it_was_computed_does_not_keep_it_from_being_paired(tmp_path: Path) -> None:
+    made.run(tmp_path / "a", RISING, preset="handwriting/het-uniform")
+    made.run(tmp_path / "b", RISING, changes={"training.device": "cuda"})
+    uniform, policy = runs.arms([tmp_path])
+    assert ratio(policy, uniform, TARGET, "airtime_s").paired
+
+
 def test_other_seeds_are_not_paired(tmp_path: Path) -> None:
     made.run(tmp_path / "a", RISING, preset="handwriting/het-uniform", seed=0)
     made.run(tmp_path / "b", RISING, seed=1)

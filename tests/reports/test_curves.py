@@ -44,6 +44,8 @@ def test_usual_targets_are_reached_by_all() -> None:
     targets = usual_targets([LUCKY, curve(0.5, 0.5, 0.5)])
     assert [target.value for target in targets] == [0.4, 0.45, 0.5]
     assert all(reached(LUCKY, target) for target in targets)
+    with pytest.raises(fw.FadewiseError, match=r"not all runs have reached an accuracy of 0\.05"):
+        usual_targets([LUCKY, curve(0.9, 0.9)])
 
 
 @pytest.mark.parametrize("text", ["0.7", "accuracy", "accuracy=", "accuracy=70", "accuracy=nan", "loss=-1", "f1=0.5"])

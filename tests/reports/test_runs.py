@@ -76,6 +76,10 @@ def test_what_is_no_run_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "a" / "rounds.jsonl").write_text("nonsense\n")
     with pytest.raises(fw.FadewiseError, match="a cannot be read as a run's folder"):
         runs.arms([tmp_path / "a"])
+    for line, said in [("3", "has a line that is no record"), ('{"round": 0}', "no record of a round: 'accuracy'")]:
+        (tmp_path / "a" / "rounds.jsonl").write_text(line + "\n")
+        with pytest.raises(fw.FadewiseError, match=said):
+            runs.arms([tmp_path / "a"])
     (tmp_path / "b" / "rounds.jsonl").write_text("")
     with pytest.raises(fw.FadewiseError, match="b has no evaluation yet"):
         runs.arms([tmp_path / "b"])

@@ -12,7 +12,7 @@ from fadewise import statistics
 from fadewise.errors import FadewiseError
 from fadewise.manifest import differences
 from fadewise.reports.curves import Cost, Spent, Target, spent
-from fadewise.reports.runs import Arm
+from fadewise.reports.runs import HOW_COMPUTED, Arm
 
 COSTS: tuple[Cost, ...] = ("airtime_s", "rounds", "energy")
 
@@ -115,7 +115,8 @@ def reference(arms: Sequence[Arm], text: str | None) -> int:
 def unshared(one: Arm, other: Arm) -> list[str]:
     """Settings by which two arms' runs differ although they ought to be the same for a comparison by seed."""
     found = [key for key, _, _ in differences(one.settings, other.settings)]
-    return [key for key in found if key.partition(".")[0] in _SHARED]
+    how = {f"training.{name}" for name in HOW_COMPUTED}
+    return [key for key in found if key.partition(".")[0] in _SHARED and key not in how]
 
 
 def ratio(one: Arm, reference: Arm, target: Target, cost: Cost) -> Ratio:

@@ -86,6 +86,8 @@ def usual_targets(runs: Sequence[Sequence[Evaluation]]) -> list[Target]:
     """Up to three accuracies, 0.05 apart, of which the highest is one that all runs have reached."""
     highest = min((best(run) for run in runs), default=0.0)
     steps = math.floor(highest * 20 + 1e-9)
+    if steps < 1:
+        raise FadewiseError("not all runs have reached an accuracy of 0.05; say with --target what is to be reached")
     return [Target("accuracy", step / 20) for step in range(max(1, steps - 2), steps + 1)]
 
 

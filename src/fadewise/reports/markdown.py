@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fadewise.reports.comparison import Comparison
+from fadewise.reports.comparison import Row, compared
 from fadewise.reports.curves import Cost, Target, spent
 from fadewise.reports.runs import Arm
 from fadewise.reports.tables import cost_cell
 
 _UNITS: dict[Cost, str] = {"airtime_s": "airtime s", "rounds": "rounds", "energy": "energy"}
+"""Costs that pages tell of."""
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -18,20 +19,19 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def of_comparison(found: Comparison, costs: Sequence[Cost] = ("airtime_s", "rounds")) -> str:
-    """What a target cost each arm, and the ratios over the reference."""
-    headings = [f"to {found.target}", "reached by", *(_UNITS[cost] for cost in costs)]
-    ratios = [f"ratio of {_UNITS[cost].removesuffix(' s')}" for cost in costs]
+def of_targets(arms: Sequence[Arm], targets: Sequence[float], cost: Cost) -> str:
+    """What accuracies cost each arm, with ratios over the first: a row for each arm, a column for each target."""
+    found = [compared(arms, Target("accuracy", target)) for target in targets]
     rows = [
-        [
-            row.arm.name,
-            f"{row.reached} of {len(row.arm.runs)}",
-            *(cost_cell(row, cost) for cost in costs),
-            *(str(row.ratios[cost]) if row.ratios else "" for cost in costs),
-        ]
-        for row in found.rows
+        [arm.name, *(_cell(comparison.rows[number], cost) for comparison in found)] for number, arm in enumerate(arms)
     ]
-    return table([*headings, *ratios], rows)
+    return table([f"{_UNITS[cost]} to accuracy", *(f"{target:.2f}" for target in targets)], rows)
+
+
+def _cell(row: Row, cost: Cost) -> str:
+    runs = len(row.arm.runs)
+    missed = "" if row.reached == runs else f", reached by {row.reached} of {runs}"
+    return cost_cell(row, cost) + missed + (f"; × {row.ratios[cost]}" if row.ratios else "")
 
 
 def of_seeds(arms: Sequence[Arm], target: Target) -> str:

@@ -16,6 +16,9 @@ import numpy as np
 from fadewise.errors import FadewiseError, shown
 from fadewise.reports.curves import Evaluation
 
+HOW_COMPUTED = ("backend", "device")
+"""Settings of training that say how it is computed, and not what."""
+
 _MOST_DEVICE_GROUPS = 8
 _POWER_POINTS = 80
 _SYMBOLS = {"airtime_weight": "λ", "penalty_weight": "V", "participants": "M", "steps": "I", "step_size": "γ"}
@@ -150,8 +153,8 @@ def read(folder: Path) -> Run:
             _power(settings, records),
             walls.get(len(records) - 1, math.nan) * _ranks(folder),
         )
-    except KeyError as error:
-        raise FadewiseError(f"{folder}/rounds.jsonl has a record without {error}; it is of another version") from None
+    except (KeyError, TypeError) as error:
+        raise FadewiseError(f"{folder}/rounds.jsonl has a line that is no record of a round: {error}") from None
 
 
 def names(settings: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -62,7 +62,7 @@ def reproduce(
                 out.mkdir(parents=True, exist_ok=True)
                 written.append(out / f"{study.name}-{scale}.html")
                 html.write(study.title, arms, written[-1], study.note(scale))
-        elif only_pages and names:
+        elif only_pages and study.name in names:
             raise FadewiseError(f"{store.folder} has no numbers of {study.name} at scale {scale}; make them first")
     verdicts = pages.write_verdicts(results, store)
     if failed is not None:

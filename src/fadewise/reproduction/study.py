@@ -46,8 +46,8 @@ class Line:
     def identity(self) -> str:
         """A name of what is trained: the same for all lines, of whatever study, whose runs are the same."""
         settings = manifest(config.experiment(self.settings(0), self.preset))
-        for how_computed in ("backend", "device"):
-            settings["training"].pop(how_computed, None)
+        for name in runs.HOW_COMPUTED:
+            settings["training"].pop(name, None)
         digest = hashlib.sha256(runs.key(settings).encode()).hexdigest()
         return f"{self.preset.replace('/', '-')}-{digest[:10]}"
 

@@ -99,7 +99,7 @@ class ByWriter:
 
     def study(self, title: str, about: str, dataset: str | None) -> Study:
         """As `fadewise reproduce` knows it."""
-        quick = f"a network of a tenth of the size, larger steps, {QUICK_ROUNDS} rounds and two seeds"
+        quick = f"a network of a tenth of the size, larger steps and {QUICK_ROUNDS} rounds"
         return Study(self.name, title, about, quick, self.lines, self.page, dataset)
 
 

@@ -36,7 +36,7 @@ QUICK = {
 }
 QUICK_ROUNDS, QUICK_SEEDS, QUICK_TARGETS = 100, 2, (0.4, 0.5)
 QUICK_NOTE = (
-    "a network of a tenth of the size (its airtime as for the paper's), larger steps, 100 rounds and two seeds; "
+    "a network of a tenth of the size (its airtime as for the paper's), larger steps and 100 rounds; "
     "not the paper's setting"
 )
 _AS_PUBLISHED = {"policy.variant": "published", "sampling.fallback": "published"}
@@ -98,7 +98,8 @@ def page(numbers: Numbers) -> Page:
             of_trio = trio(network, weight, numbers.scale)
             text += tables(numbers.arms(of_trio), TARGETS if numbers.scale == "full" else QUICK_TARGETS)
             if weight == 100 and numbers.scale == "full":
-                verdicts += verdict(network, numbers.arm(of_trio[0]), numbers.arm(of_trio[1]))
+                for line in of_trio[1:]:
+                    verdicts += verdict(network, numbers.arm(of_trio[0]), numbers.arm(line))
     return Page("\n\n".join(text), figures(numbers), verdicts)
 
 
@@ -124,11 +125,11 @@ def figures(numbers: Numbers) -> dict[str, Figure]:
 
 
 def tables(arms: Sequence[Arm], targets: Sequence[float]) -> list[str]:
-    """A table for each target, with ratios over the first arm, and the single seeds' airtimes to the last."""
+    """What the targets cost, with ratios over the first arm, and the single seeds' airtimes to the last target."""
     if not arms:
         return []
-    found = [comparison.compared(arms, Target("accuracy", target)) for target in targets]
-    return [*map(markdown.of_comparison, found), markdown.of_seeds(arms, Target("accuracy", targets[-1]))]
+    costs = [markdown.of_targets(arms, targets, cost) for cost in COSTS.values()]
+    return [*costs, markdown.of_seeds(arms, Target("accuracy", targets[-1]))]
 
 
 def verdict(network: str, baseline: Arm | None, policy: Arm | None) -> list[Verdict]:

@@ -8,8 +8,7 @@ on average and the same average power for both.
 
 from __future__ import annotations
 
-from fadewise.reports import comparison, markdown, plots
-from fadewise.reports.curves import Target
+from fadewise.reports import markdown, plots
 from fadewise.reports.plots import Panel
 from fadewise.reproduction.study import Line, Numbers, Page, Scale, Study
 
@@ -29,7 +28,7 @@ def page(numbers: Numbers) -> Page:
     """Accuracy over airtime, and what each target costs."""
     arms = numbers.arms(lines(numbers.scale))
     text = ["![Accuracy over airtime](saving.svg)"]
-    text += [markdown.of_comparison(comparison.compared(arms, Target("accuracy", target))) for target in TARGETS]
+    text += [markdown.of_targets(arms, TARGETS, cost) for cost in ("airtime_s", "rounds")]
     panels = [Panel("Accuracy over airtime", arms, "accuracy", "airtime_s", TARGETS[-1])]
     panels.append(Panel("Accuracy over rounds", arms, "accuracy", "rounds", TARGETS[-1]))
     return Page("\n\n".join(text), {"saving": plots.of_arms(panels, numbers.note, numbers.moving_average)})
