@@ -102,10 +102,11 @@ def compared(arms: Sequence[Arm], target: Target, over: int = 0) -> Comparison:
 
 
 def reference(arms: Sequence[Arm], text: str | None) -> int:
-    """The number of the one arm that has a text in its name; of the first where no text is given."""
+    """The number of the one arm with this name, or with this text in its name; of the first where none is given."""
     if text is None:
         return 0
-    found = [number for number, arm in enumerate(arms) if text in arm.name]
+    found = [number for number, arm in enumerate(arms) if text == arm.name]
+    found = found or [number for number, arm in enumerate(arms) if text in arm.name]
     if len(found) != 1:
         known = "; ".join(arm.name for arm in arms)
         raise FadewiseError(f"--over {text!r} is in {len(found)} names; it must be in one of: {known}")
