@@ -34,7 +34,8 @@ def write(study: Study, scale: Scale, store: Store, results: Path, moving_averag
 
 def block(study: Study, numbers: Numbers, page: Page, lines: Sequence[Line]) -> str:
     """What stands between the marks."""
-    parts = [f"```sh\nfadewise reproduce {study.name} --scale {numbers.scale}\n```"]
+    smooth = f" --moving-average {numbers.moving_average}" if numbers.moving_average else ""
+    parts = [f"```sh\nfadewise reproduce {study.name} --scale {numbers.scale}{smooth}\n```"]
     if numbers.note:
         parts.append(f"**{numbers.note}** `--scale full` makes the study as it is meant.")
     if lines:

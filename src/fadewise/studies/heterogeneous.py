@@ -62,7 +62,7 @@ def page(numbers: Numbers) -> Page:
 
 def of_groups(arms: list[Arm]) -> str:
     """The last model's accuracy by device group and for the class that it knows worst, with the power spent."""
-    headings = ["accuracy in the end on data as of the", *GROUPS, "worst class", "power over its limit"]
+    headings = ["accuracy of the last model on data as of the", *GROUPS, "worst class", "power over its limit"]
     rows = []
     for arm in arms:
         runs = [run for run in arm.runs.values() if run.judged]
@@ -83,7 +83,8 @@ STUDY = Study(
     name="heterogeneous",
     title="Heterogeneous data",
     about="CIFAR-10 over heterogeneous channels, where weak links and rare classes can coincide. `Accuracy on data as "
-    "of a group`\nis that on test images in the proportions in which the group's devices have the classes.",
+    "of a group`\nis that on test images in the proportions in which the group's devices have the classes. It is of "
+    "the model after the\nlast round, and varies with who took part shortly before.",
     quick=cifar10.QUICK_NOTE,
     lines=lines,
     page=page,
