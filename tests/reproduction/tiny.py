@@ -39,7 +39,7 @@ def main() -> None:
     out, rounds = Path(sys.argv[1]), int(sys.argv[2])
     studies.by_name = lambda: {"tiny": study(rounds)}
     try:
-        command.reproduce(["tiny"], "quick", None, 1, out, None)
+        command.reproduce(["tiny"], "quick", None, 2, out, None)
     except errors.FadewiseError as error:
         raise SystemExit(str(error)) from None
 

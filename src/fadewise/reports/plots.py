@@ -222,7 +222,7 @@ def band(axes: Axes, arm: Arm, metric: Metric, cost: Cost, moving_average: int, 
         for run in arm.runs.values()
     ]
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
-    x = np.linspace(first, last, 300)
+    x = np.linspace(first, last, 150)
     values = np.array([np.interp(x, *curve) for curve in curves])
     axes.plot(x, values.mean(axis=0), label=_plain(arm.name), color=color, linestyle=linestyle, linewidth=1.5)
     if len(curves) > 1:

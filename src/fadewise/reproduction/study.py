@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from fadewise import config
-from fadewise.manifest import manifest
 from fadewise.reports import runs
 from fadewise.reports.runs import Arm
 
@@ -44,10 +43,13 @@ class Line:
 
     @property
     def identity(self) -> str:
-        """A name of what is trained: the same for all lines, of whatever study, whose runs are the same."""
-        settings = manifest(config.experiment(self.settings(0), self.preset))
+        """A name of what is trained: the same for all lines, of whatever study, whose runs are the same.
+
+        Made of what is written down, without defaults: a setting that fadewise will have some day renames nothing.
+        """
+        settings = self.settings(0)
         for name in runs.HOW_COMPUTED:
-            settings["training"].pop(name, None)
+            settings.get("training", {}).pop(name, None)
         digest = hashlib.sha256(runs.key(settings).encode()).hexdigest()
         return f"{self.preset.replace('/', '-')}-{digest[:10]}"
 
