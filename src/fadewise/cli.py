@@ -211,6 +211,9 @@ def reproduce(
     ] = 0,
 ) -> None:
     """The paper's figures and numbers beside ours. Stopped, the same command goes on; nothing is run twice."""
+    from fadewise.simulation import require_torch
+
+    require_torch()  # before what needs it and its companions is imported
     from fadewise.reproduction import command
 
     if scale not in ("quick", "full"):
