@@ -15,12 +15,13 @@ demo: $(INSTALLED)
 	for network in cifar10-hom cifar10-het femnist-hom femnist-het; do \
 		$(BIN)/fadewise plan paper/$$network && $(BIN)/fadewise plan paper/$$network-uniform || exit 1; \
 	done
-	$(BIN)/python -m fadewise.studies.participants
+	$(BIN)/fadewise reproduce participants --out out
 	mkdir -p out
 	$(BIN)/fadewise plan paper/cifar10-het --sweep policy.penalty_weight=1,10,100,1000,10000 \
 		--rounds 20000 --plot out/power.svg
 	$(BIN)/python -m fadewise.studies.frontier --plot out/frontier.svg
-	$(BIN)/python -m fadewise.studies.saving --out out/saving --plot out/saving.svg
+	$(BIN)/fadewise reproduce saving --out out
+	$(BIN)/fadewise compare out/runs --over uniform --target accuracy=0.65
 
 test: $(INSTALLED)
 	$(BIN)/ruff check

@@ -429,10 +429,14 @@ PRESETS: dict[str, tuple[int, int, list[int] | None, float | None]] = {
     "paper/cifar10-het": (100, 555_178, [10, 40, 50], None),
     "paper/femnist-hom": (3597, 444_062, None, None),
     "paper/femnist-het": (3597, 444_062, [500, 1500, 1597], None),
+    "paper/mnist-by-writer-hom": (836, 430_698, None, None),
+    "paper/mnist-by-writer-het": (836, 430_698, [116, 349, 371], None),
     "paper/cifar10-hom-uniform": (100, 555_178, None, 2.50),
     "paper/cifar10-het-uniform": (100, 555_178, [10, 40, 50], 2.41),
     "paper/femnist-hom-uniform": (3597, 444_062, None, 19.40),
     "paper/femnist-het-uniform": (3597, 444_062, [500, 1500, 1597], 18.62),
+    "paper/mnist-by-writer-hom-uniform": (836, 430_698, None, 8.82),
+    "paper/mnist-by-writer-het-uniform": (836, 430_698, [116, 349, 371], 8.38),
 }
 
 
@@ -445,7 +449,7 @@ def test_a_preset_is_what_its_name_says(name: str) -> None:
     devices, parameters, groups, participants = PRESETS[name]
     experiment = config.load(name)
     assert (experiment.devices, experiment.seed) == (devices, 0)
-    assert experiment.rounds == (3000 if "cifar10" in name else 400)
+    assert experiment.rounds == (3000 if "cifar10" in name else 400 if "femnist" in name else 600)
 
     link = experiment.policy.link
     assert (link.bandwidth_hz, link.payload_bits) == (22e6, 32 * parameters)

@@ -43,7 +43,11 @@ def test_the_presets_train_the_papers_model_on_the_papers_data() -> None:
         assert training is not None
         assert training.model == CNN()
         assert (training.steps, training.batch_size, training.step_size) == (10, 32, 0.01)
-        assert training.data == (CIFAR10() if "cifar10" in name else Writers())
+        datasets = {"cifar10": CIFAR10(), "femnist": Writers(), "mnist-by-writer": Writers(dataset="mnist-by-writer")}
+        assert (
+            training.data
+            == datasets[name.split("/")[1].rpartition("-het")[0] or name.split("/")[1].rpartition("-hom")[0]]
+        )
 
 
 @pytest.mark.parametrize(

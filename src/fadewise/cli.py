@@ -133,6 +133,107 @@ def run(
     command.run(source, changes, seed_list, _count(workers, "--workers"), _count(jobs, "--jobs"), out)
 
 
+Runs = Annotated[
+    list[Path], typer.Argument(metavar="RUN…", help="Folders of runs, or folders that have such folders in them.")
+]
+
+
+@app.command()
+def compare(
+    runs: Runs,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=VALUE", help="As in accuracy=0.7 or loss=0.9; else accuracies that all reached."),
+    ] = None,
+    over: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Ratios are over the configuration with this in its name; else the first."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each target.")] = False,
+) -> None:
+    """What reaching a target took: airtime, rounds and energy, and their ratios, paired by seed."""
+    from fadewise.reports import comparison, curves
+    from fadewise.reports import runs as found
+
+    targets = [curves.parse_target(text) for text in target or []]
+    arms = found.arms(runs)
+    targets = targets or curves.usual_targets([run.evaluations for arm in arms for run in arm.runs.values()])
+    reference = comparison.reference(arms, over)
+    for one in targets:
+        made = comparison.compared(arms, one, reference)
+        if as_json:
+            print(json.dumps(made.as_dict()))
+        else:
+            tables.print_comparison(made)
+
+
+@app.command()
+def report(
+    runs: Runs,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
+    title: Annotated[str, typer.Option(metavar="TEXT", help="The page's heading.")] = "Runs compared",
+) -> None:
+    """One HTML page on runs that works offline: curves, powers, and what any target costs."""
+    from fadewise.reports import html
+    from fadewise.reports import runs as found
+
+    html.check_writable(out)
+    html.write(title, found.arms(runs), out)
+    print(out)
+
+
+@app.command()
+def export(
+    runs: Runs,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="A name ending in .csv or .parquet.")],
+) -> None:
+    """Every round of runs as a row of one table."""
+    from fadewise.reports import export as exported
+
+    print(f"{out}: {exported.write(runs, out)} rounds")
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="STUDY…", help="As in cifar10; without any, or as all, every study.")
+    ] = None,
+    scale: Annotated[str, typer.Option(metavar="quick|full", help="Minutes, or the paper's setting.")] = "quick",
+    seeds: Annotated[str | None, typer.Option(metavar="A-B", help="As in 0-4; else as many as each study has.")] = None,
+    jobs: Annotated[str, typer.Option(metavar="N|auto", help="Runs at a time.")] = "auto",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="For runs and reports.")] = Path("reproduction"),
+    results: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="For pages, figures and numbers; else a folder of --out.")
+    ] = None,
+    only_pages: Annotated[bool, typer.Option("--only-pages", help="Make no run: write from what is there.")] = False,
+    moving_average: Annotated[
+        int, typer.Option(metavar="ROUNDS", help="Smooth the figures' curves, as the paper does over 500.")
+    ] = 0,
+) -> None:
+    """The paper's figures and numbers beside ours. Stopped, the same command goes on; nothing is run twice."""
+    from fadewise.simulation import require_torch
+
+    require_torch()  # before what needs it and its companions is imported
+    from fadewise.reproduction import command
+
+    if scale not in ("quick", "full"):
+        raise FadewiseError(f"--scale is {scale!r}; it must be quick or full")
+    if moving_average < 0:
+        raise FadewiseError(f"--moving-average is {moving_average}; it must be a whole number at least 0")
+    seed_list = None if seeds is None else config.parse_seeds(seeds)
+    for path in command.reproduce(
+        names or [],
+        "quick" if scale == "quick" else "full",
+        seed_list,
+        _count(jobs, "--jobs"),
+        out,
+        results,
+        only_pages=only_pages,
+        moving_average=moving_average,
+    ):
+        print(path)
+
+
 @presets.callback()
 def list_presets(context: typer.Context) -> None:
     """The names of all presets."""

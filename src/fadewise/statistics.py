@@ -63,6 +63,20 @@ def of_samples(samples: NDArray[np.float64]) -> Estimate:
     return Estimate(mean, (mean - half, mean + half))
 
 
+def of_difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> Estimate:
+    """The difference of two means of independent samples, which need not scatter alike (Welch)."""
+    difference = float(one.mean() - other.mean())
+    if len(one) < 2 or len(other) < 2:
+        return Estimate(difference, None)
+    errors = [float(samples.var(ddof=1)) / len(samples) for samples in (one, other)]
+    total = sum(errors)
+    if total == 0:
+        return Estimate(difference, (difference, difference))
+    degrees = total**2 / sum(e**2 / (len(s) - 1) for e, s in zip(errors, (one, other), strict=True))
+    half = t_quantile(max(1, int(degrees))) * math.sqrt(total)
+    return Estimate(difference, (difference - half, difference + half))
+
+
 def of_rounds(series: NDArray[np.float64]) -> Estimate:
     """The mean over all rounds of all seeds (a row a seed), with its interval; NaN rounds are left out.
 

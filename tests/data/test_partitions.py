@@ -7,10 +7,19 @@ import pytest
 from numpy.typing import NDArray
 
 import fadewise as fw
-from fadewise.data import IID, PARTITIONS, ByOwner, Classes, Dirichlet, Partition
+from fadewise.data import IID, PARTITIONS, ByOwner, Classes, Dirichlet, OwnClasses, Partition
 from fadewise.data.partitions import Holdings
 
-ALL: list[Partition] = [IID(), ByOwner(), Dirichlet(0.05), Dirichlet(1e-4), Dirichlet(3.0), Classes(2), Classes(3)]
+ALL: list[Partition] = [
+    IID(),
+    ByOwner(),
+    Dirichlet(0.05),
+    Dirichlet(1e-4),
+    Dirichlet(3.0),
+    Classes(2),
+    Classes(3),
+    OwnClasses(7, 3),
+]
 
 
 def samples(count: int, classes: int, owners: int, seed: int = 0) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -153,6 +162,17 @@ def test_classes_that_do_not_appear_are_nobodys() -> None:
     assert [set(labels[rows].tolist()) for rows in held] == [{0, 5, 9}] * 4
 
 
+def test_own_classes_are_the_first_devices_and_nobody_elses() -> None:
+    labels, _ = samples(3000, 10, 60)
+    held = by_device(OwnClasses(7, 3).rows(labels, None, 60, 0))
+    assert all(set(labels[rows].tolist()) <= {0, 1, 2} for rows in held[:7])
+    assert all(set(labels[rows].tolist()) <= set(range(3, 10)) for rows in held[7:])
+    for part in (held[:7], held[7:]):
+        sizes = [len(rows) for rows in part]
+        assert max(sizes) - min(sizes) <= 1
+    assert held != by_device(OwnClasses(7, 3).rows(labels, None, 60, 1))
+
+
 def test_many_devices() -> None:
     labels, owners = samples(150_000, 62, 100_000)
     for partition in (IID(), ByOwner(), Classes(2), Dirichlet(0.1)):
@@ -174,6 +194,8 @@ def test_many_devices() -> None:
         (Classes(1), 51, "device "),
         (ByOwner(), 6, "devices is 6, but the data set has 5 owners; with partition by-owner it must be at most 5"),
         (Classes(11), 5, "per_device is 11, but the samples have 10 classes; it must be at most 10"),
+        (OwnClasses(5), 5, "first_devices is 5 and there are 5 devices; it must be fewer, as the others have"),
+        (OwnClasses(2, 10), 5, "device 2 has no training samples; "),
         (IID(), 0, "devices is 0; it must be a whole number at least 1"),
     ],
 )
@@ -198,7 +220,7 @@ def test_owners_that_nobody_knows() -> None:
         ByOwner().rows(np.zeros(4, np.int32), None, 4, 0)
     assert str(raised.value) == (
         "partition is by-owner, but this data set does not say whose its samples are; "
-        "it must be one of classes, dirichlet, iid"
+        "it must be one of classes, dirichlet, iid, own-classes"
     )
 
 
@@ -212,4 +234,5 @@ def test_settings_out_of_range() -> None:
 
 
 def test_kinds() -> None:
-    assert {"iid": IID, "by-owner": ByOwner, "dirichlet": Dirichlet, "classes": Classes} == PARTITIONS
+    kinds = {"iid": IID, "by-owner": ByOwner, "dirichlet": Dirichlet, "classes": Classes, "own-classes": OwnClasses}
+    assert kinds == PARTITIONS

@@ -1,38 +1,63 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 import fadewise as fw
-from fadewise.reports.curves import Evaluation, evaluations, reached
+from fadewise.reports.curves import Evaluation, Spent, Target, parse_target, reached, smoothed, spent, usual_targets
 
 
 def curve(*accuracies: float) -> list[Evaluation]:
-    return [Evaluation(10 * n, accuracy, 1.0, 2.0 * n, 3.0 * n, 4.0 * n) for n, accuracy in enumerate(accuracies, 1)]
+    return [
+        Evaluation(10 * n, accuracy, 1 - accuracy, 2.0 * n, 3.0 * n, 4.0 * n)
+        for n, accuracy in enumerate(accuracies, 1)
+    ]
+
+
+LUCKY = curve(0.2, 0.9, 0.3, 0.5, 0.6, 0.7, 0.6)
 
 
 def test_a_target_is_reached_when_three_in_a_row_average_above_it() -> None:
-    lucky = curve(0.2, 0.9, 0.3, 0.5, 0.6, 0.7, 0.6)
-    at = reached(lucky, 0.6)
+    at = reached(LUCKY, Target("accuracy", 0.6))
     assert at is not None
     assert at.rounds == 60  # 0.5 + 0.6 + 0.7
-    assert reached(lucky, 0.65) is None
-    assert reached(curve(0.9, 0.9), 0.5) is None
+    assert reached(LUCKY, Target("accuracy", 0.65)) is None
+    assert reached(curve(0.9, 0.9), Target("accuracy", 0.5)) is None
 
 
-def test_evaluations_are_read_from_a_run(tmp_path: Path) -> None:
-    def line(number: int, accuracy: float | None) -> str:
-        totals = {"total_airtime_s": 1.5 * number, "total_round_time_s": 2.5 * number, "total_energy": 0.1}
-        return json.dumps({"round": number, "accuracy": accuracy, "loss": accuracy} | totals)
+def test_a_mean_that_is_the_target_reaches_it_whatever_rounding_does() -> None:
+    assert reached(curve(0.7, 0.7, 0.7), Target("accuracy", 0.7)) is not None
+    assert reached(curve(0.69, 0.7, 0.71), Target("accuracy", 0.7)) is not None
 
-    (tmp_path / "rounds.jsonl").write_text(
-        "\n".join([line(0, None), line(1, 0.25), line(2, None), line(3, 0.5)]) + "\n"
-    )
-    assert evaluations(tmp_path) == [
-        Evaluation(2, 0.25, 0.25, 1.5, 2.5, 0.1),
-        Evaluation(4, 0.5, 0.5, 4.5, 7.5, 0.1),
-    ]
-    with pytest.raises(fw.FadewiseError, match="is not a run's folder"):
-        evaluations(tmp_path / "nothing")
+
+def test_a_loss_is_reached_from_above() -> None:
+    at = reached(LUCKY, Target("loss", 0.4))
+    assert at is not None
+    assert at.rounds == 60
+
+
+def test_a_run_that_never_reached_a_target_has_spent_all_that_it_spent() -> None:
+    assert spent(LUCKY, Target("accuracy", 0.6), "airtime_s") == Spent(12.0, True)
+    assert spent(LUCKY, Target("accuracy", 0.65), "energy") == Spent(28.0, False)
+
+
+def test_usual_targets_are_reached_by_all() -> None:
+    targets = usual_targets([LUCKY, curve(0.5, 0.5, 0.5)])
+    assert [target.value for target in targets] == [0.4, 0.45, 0.5]
+    assert all(reached(LUCKY, target) for target in targets)
+    with pytest.raises(fw.FadewiseError, match=r"not all runs have reached an accuracy of 0\.05"):
+        usual_targets([LUCKY, curve(0.9, 0.9)])
+
+
+@pytest.mark.parametrize("text", ["0.7", "accuracy", "accuracy=", "accuracy=70", "accuracy=nan", "loss=-1", "f1=0.5"])
+def test_a_target_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(fw.FadewiseError, match="it must be accuracy=A"):
+        parse_target(text)
+
+
+def test_targets_are_read() -> None:
+    assert parse_target("accuracy=0.7") == Target("accuracy", 0.7)
+    assert parse_target("loss=1.5") == Target("loss", 1.5)
+
+
+def test_smoothing_looks_back() -> None:
+    assert list(smoothed([1.0, 3.0, 5.0, 7.0], 3)) == [1, 2, 3, 5]

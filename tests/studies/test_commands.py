@@ -6,18 +6,20 @@ from collections.abc import Callable
 import pytest
 
 from fadewise import studies
-from fadewise.studies import coverage, frontier, participants, power, readings
+from fadewise.studies import coverage, frontier, readings
 
 
 @pytest.mark.parametrize(
     ("main", "words", "said"),
     [
-        (participants.main, ("--seeds", "a"), "--seeds is 'a'; it must be seeds or ranges of them"),
         (readings.main, ("--seeds", "3-1"), "--seeds is '3-1'; it must be seeds or ranges of them"),
         (coverage.main, ("--seeds", "1"), "--seeds is 1; it must be a whole number at least 2"),
-        (power.main, ("--plot", "no/folder.svg"), "the figure cannot be written to no/folder.svg: no is not a folder"),
+        (
+            frontier.main,
+            ("--plot", "no/folder.svg"),
+            "the figure cannot be written to no/folder.svg: no is not a folder",
+        ),
         (frontier.main, ("--plot", "figure.jpg"), "the figure's file is 'figure.jpg'; it must be a name ending in"),
-        (power.main, ("--airtime-weight", "-5"), "paper/cifar10-het: policy.airtime_weight is -5.0; it must be"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(
@@ -32,6 +34,6 @@ def test_what_is_wrong_is_one_sentence(
 def test_a_figure_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "fadewise.reports.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr(sys, "argv", ["study", "--plot", "power.svg"])
+    monkeypatch.setattr(sys, "argv", ["study", "--plot", "frontier.svg"])
     with pytest.raises(SystemExit, match=r"figures need matplotlib: pip install 'fadewise\[plots\]'"):
-        studies.run(power.main)
+        studies.run(frontier.main)

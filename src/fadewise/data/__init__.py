@@ -13,6 +13,7 @@ from fadewise.data.partitions import PARTITIONS as PARTITIONS
 from fadewise.data.partitions import ByOwner as ByOwner
 from fadewise.data.partitions import Classes as Classes
 from fadewise.data.partitions import Dirichlet as Dirichlet
+from fadewise.data.partitions import OwnClasses as OwnClasses
 from fadewise.data.partitions import Partition as Partition
 from fadewise.registry import exported
 

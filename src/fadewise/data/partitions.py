@@ -196,6 +196,39 @@ class Classes(Partition):
         return slots.reshape(-1, self.per_device)[:devices]
 
 
+@dataclass(frozen=True)
+class OwnClasses(Partition):
+    """The first devices share the samples of the first classes, which nobody else has; the others share the rest.
+
+    Both are dealt out at random, as evenly as can be. With channels given in groups, the first devices are those
+    of the first group: choose it to see what becomes of classes that only devices with weak links have.
+
+    first_devices: how many have classes of their own. classes: how many classes these are, from class 0 on.
+    """
+
+    kind: ClassVar[str] = "own-classes"
+    first_devices: int
+    classes: int = 1
+
+    def __post_init__(self) -> None:
+        checks.whole("first_devices", self.first_devices, least=1)
+        checks.whole("classes", self.classes, least=1)
+
+    def holders(self, labels: Labels, owners: Owners | None, devices: int, seed: int) -> Indices:
+        if self.first_devices >= devices:
+            raise SettingError(
+                "first_devices", f"is {self.first_devices} and there are {devices} devices; it must be fewer, "
+                "as the others have the other classes"
+            )  # fmt: skip
+        holders = np.empty(len(labels), np.int64)
+        order = _shuffled(len(labels), seed)
+        own = labels[order] < self.classes
+        first, others = order[own], order[~own]
+        holders[first] = np.arange(len(first)) % self.first_devices
+        holders[others] = self.first_devices + np.arange(len(others)) % (devices - self.first_devices)
+        return holders
+
+
 def _shuffled(samples: int, seed: int) -> Indices:
     """All samples in random order."""
     return np.argsort(Stream(seed, 0).uniforms("partition order", samples), kind="stable")

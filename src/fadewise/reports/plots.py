@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -14,6 +14,8 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from fadewise.errors import FadewiseError, NotAllowed
 from fadewise.planning import Plan
+from fadewise.reports.curves import Cost, Metric, smoothed
+from fadewise.reports.runs import Arm
 from fadewise.reports.tables import shown_setting
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -28,12 +30,15 @@ _STYLE: Any = {
     "axes.grid": True,
     "grid.color": "#e4e7eb",
     "grid.linewidth": 0.6,
+    "axes.titlesize": 10,
+    "axes.titlecolor": "#30353b",
     "legend.frameon": False,
     "svg.hashsalt": "fadewise",  # the same figure is the same file
 }
 _POLICY_COLORS = ("#8a8f98", "#8a8f98", "#1f6f8b", "#d9822b")
 _POLICY_STYLES = ("o-", "x:", "o-", "s--")
-_ACCURACY_COLORS = ("#8a8f98", "#1f6f8b", "#d9822b")
+_ARM_COLORS = ("#8a8f98", "#1f6f8b", "#d9822b", "#7b4fa3", "#3a8750", "#b8433a", "#95800a", "#3b66c4")
+_DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)))
 _LIMIT = "#b03a2e"
 _LEGEND_LETTERS = 120
 """How many letters a line of the legend below two panels has room for."""
@@ -151,14 +156,103 @@ def _heading(variant: Mapping[str, Any]) -> str:
     return _plain(", ".join(key.rpartition(".")[2] for key in variant))
 
 
-def of_accuracy(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], target: float) -> Figure:
-    """Test accuracy over airtime, a curve for each policy, and the target that they are compared at."""
+class Panel(NamedTuple):
+    """A plot of a metric against a cost, a line for each arm."""
+
+    title: str
+    arms: Sequence[Arm]
+    metric: Metric
+    cost: Cost
+    target: float | None = None
+
+
+_COST_LABELS: Mapping[Cost, str] = {
+    "airtime_s": "airtime so far, s",
+    "rounds": "round",
+    "energy": "energy so far",
+    "round_time_s": "round time so far, s",
+    "wall_s": "wall time, s",
+}
+
+
+def of_arms(panels: Sequence[Panel], note: str = "", moving_average: int = 0) -> Figure:
+    """Accuracy or loss over what it cost: a line for the mean over seeds, a band from the lowest to the highest.
+
+    Two panels a row. note: what the figure has to say of itself. moving_average: over how many rounds.
+    """
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(6.8, 3.8), layout="constrained")
+        figure = Figure(figsize=(4.9 * columns + 0.4, 3.5 * rows), layout="constrained")
+        for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels, strict=False):
+            for arm, (color, dashes) in zip(panel.arms, _looks(panel.arms), strict=True):
+                band(axes, arm, panel.metric, panel.cost, moving_average, color=color, linestyle=dashes)
+            if panel.target is not None:
+                axes.axhline(panel.target, color=_LIMIT, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
+            axes.set(xlabel=_COST_LABELS[panel.cost], xlim=(0, None), title=_plain(panel.title))
+            axes.set_ylabel("test accuracy" if panel.metric == "accuracy" else "test loss")
+            if panel.metric == "accuracy":
+                axes.set_ylim(0, None)
+            axes.legend(loc="lower right" if panel.metric == "accuracy" else "upper right", fontsize=8)
+        said = " ".join([note] * bool(note) + [f"Moving average over {moving_average} rounds."] * bool(moving_average))
+        if said:
+            figure.suptitle(_plain(said), fontsize=9, color=_LIMIT, wrap=True)
+    return figure
+
+
+def _looks(arms: Sequence[Arm]) -> Iterator[tuple[str, Any]]:
+    """Colours and dashes: uniform choice is grey, and dashed as what it is compared with."""
+    ranks = {True: 0, False: 0}
+    pairs = sum(_is_uniform(arm) for arm in arms) > 1
+    for arm in arms:
+        uniform = _is_uniform(arm)
+        rank = ranks[uniform]
+        ranks[uniform] += 1
+        dashes = _DASHES[rank % len(_DASHES)] if pairs else "-"
+        yield _ARM_COLORS[0 if uniform else 1 + rank % (len(_ARM_COLORS) - 1)], dashes
+
+
+def _is_uniform(arm: Arm) -> bool:
+    return str(arm.settings["policy"]["kind"]).startswith("uniform")
+
+
+def band(axes: Axes, arm: Arm, metric: Metric, cost: Cost, moving_average: int, *, color: str, linestyle: Any) -> None:
+    """An arm's line, and its band over seeds, as far as all of its runs have come."""
+    every = arm.settings["training"]["evaluate_every"]
+    window = max(1, round(moving_average / every))
+    curves = [
+        (
+            [one.spent(cost) for one in run.evaluations],
+            list(smoothed([getattr(one, metric) for one in run.evaluations], window)),
+        )
+        for run in arm.runs.values()
+    ]
+    first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
+    x = np.linspace(first, last, 150)
+    values = np.array([np.interp(x, *curve) for curve in curves])
+    axes.plot(x, values.mean(axis=0), label=_plain(arm.name), color=color, linestyle=linestyle, linewidth=1.5)
+    if len(curves) > 1:
+        axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=color, alpha=0.16, linewidth=0)
+
+
+def of_prediction(
+    measured: Sequence[tuple[str, float, bool]], predicted: Mapping[str, Sequence[float]], target: str, note: str = ""
+) -> Figure:
+    """Airtime to a target over λ: measured (an arrow where it is more than that) and by each prediction."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6.8, 4.0), layout="constrained")
         axes = figure.subplots()
-        for (name, (airtime_s, accuracy)), color in zip(curves.items(), _ACCURACY_COLORS, strict=False):
-            axes.plot(airtime_s, accuracy, label=name, color=color, linewidth=1.8)
-        axes.axhline(target, color=_LIMIT, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
-        axes.set(xlabel="airtime so far, s", ylabel="test accuracy", xlim=(0, None), ylim=(0, None))
-        axes.legend(loc="lower right")
+        places = range(len(measured))
+        for (name, airtimes), color in zip(predicted.items(), _ARM_COLORS[1:], strict=False):
+            axes.plot(places, airtimes, "--", color=color, linewidth=1.3, label=f"predicted, {name}")
+        for place, (_, airtime_s, reached) in enumerate(measured):
+            axes.plot(place, airtime_s, "o" if reached else "^", color="#30353b", markersize=6, zorder=3)
+        axes.plot([], [], "o", color="#30353b", label="measured")
+        axes.plot([], [], "^", color="#30353b", label="more than that: not reached")
+        low, high = (f([airtime_s for _, airtime_s, _ in measured]) for f in (min, max))
+        axes.set(yscale="log", xlabel="λ", ylabel=f"airtime to {target}, s", ylim=(low / 4, 6 * high))
+        axes.set_xticks(places, [name for name, _, _ in measured])
+        axes.legend(fontsize=8)
+        if note:
+            figure.suptitle(_plain(note), fontsize=9, color=_LIMIT, wrap=True)
     return figure

@@ -14,6 +14,8 @@ from rich.table import Table
 
 from fadewise import statistics
 from fadewise.planning import Plan
+from fadewise.reports.comparison import COSTS, Comparison, Row
+from fadewise.reports.curves import Cost
 from fadewise.statistics import Estimate
 
 
@@ -136,6 +138,41 @@ def of_runs(runs: Sequence[tuple[Path, Mapping[str, Any] | None]]) -> Table:
                 f"{summary['mean_power']:.3g}",
             )
     return table
+
+
+def of_comparison(found: Comparison) -> Table:
+    """What a target cost each configuration, and below each that over the reference's, with its interval."""
+    title = (
+        f"To {found.target}; ratios are over {found.reference.name}" if len(found.rows) > 1 else f"To {found.target}"
+    )
+    table = Table(title=escape(title), box=box.SIMPLE_HEAD)
+    table.add_column("", overflow="fold")
+    for heading in ("reached by", "airtime s", "rounds", "energy"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in found.rows:
+        table.add_row(
+            escape(row.arm.name), f"{row.reached} of {len(row.arm.runs)}", *(cost_cell(row, c) for c in COSTS)
+        )
+        if row.ratios:
+            one = row.ratios[COSTS[0]]
+            how = f"{one.seeds} seed{'s' * (one.seeds > 1)}, {'paired' if one.paired else 'not paired'}"
+            cells = [str(row.ratios[cost]).replace(" (", "\n(") for cost in COSTS]
+            table.add_row(f"  ratio (interval)\n  ({how})", "", *cells)
+    return table
+
+
+def print_comparison(found: Comparison) -> None:
+    """The table, and below it why what could not be paired could not."""
+    console = Console()
+    console.print(of_comparison(found))
+    for name, keys in found.unshared.items():
+        console.print(f"{name} is not paired: it differs in {', '.join(keys)}", highlight=False, markup=False)
+
+
+def cost_cell(row: Row, cost: Cost) -> str:
+    """What a target cost on average; more than that where a run never reached it."""
+    at = row.costs[cost]
+    return ("" if at.reached else "> ") + f"{at.cost:.4g}"
 
 
 _WIDEST = 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,10 +51,16 @@ def job(source: str, settings: Mapping[str, Any], folder: Path, name: str) -> Jo
     return Job(name, source, settings, experiment, folder)
 
 
-def make(jobs: Sequence[Job], ranks: int | None = None, at_once: int | None = None) -> None:
+def make(
+    jobs: Sequence[Job],
+    ranks: int | None = None,
+    at_once: int | None = None,
+    on_ended: Callable[[Job], object] = lambda _: None,
+) -> None:
     """Makes runs in processes of their own, and shows them while they go on.
 
     ranks: processes for each run; at_once: runs at a time. By default, what uses the cores best.
+    on_ended: hears of each run that has come to its end.
     """
     cores = launch.cores()
     if at_once is None:
@@ -72,6 +78,8 @@ def make(jobs: Sequence[Job], ranks: int | None = None, at_once: int | None = No
                 display.show(job.name, Progress(*value))
             elif kind == "say":
                 display.say(job.name, value)
+            elif kind == "ended":
+                on_ended(job)
             elif kind == "failed":
                 errors.append(value if len(jobs) == 1 else f"{job.name}: {value}")
     if errors:

@@ -1,79 +1,45 @@
-"""What scheduling saves: the paper's policy against uniform choice, trained to the same accuracy.
+"""What scheduling saves, in a minute and with nothing to download: the paper's policy against uniform choice.
 
-    python -m fadewise.studies.saving --out out/saving --plot out/saving.svg
+    fadewise reproduce saving --seeds 0
 
 Trains on the built-in handwriting set, 100 writers over heterogeneous channels, with as many devices a round
-on average and the same average power for both. One run on each core; less than a minute on two. Runs that are in the
-folder already are not made again.
+on average and the same average power for both.
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
+from fadewise.reports import markdown, plots
+from fadewise.reports.plots import Panel
+from fadewise.reproduction.study import Line, Numbers, Page, Scale, Study
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
-from fadewise import config
-from fadewise.errors import FadewiseError
-from fadewise.reports.curves import Evaluation, evaluations, reached
-from fadewise.simulation import command
-
-POLICIES = {"uniform choice": "handwriting/het-uniform", "the paper's policy": "handwriting/het"}
 TARGETS = (0.5, 0.6, 0.65)
 
 
-def made(out: Path, seed: int) -> dict[str, list[Evaluation]]:
-    """Both runs' evaluations, made where they are missing."""
-    jobs = [
-        command.job(source, config.with_settings(config.read(source), {"seed": seed}), out / Path(source).name, name)
-        for name, source in POLICIES.items()
+def lines(scale: Scale) -> list[Line]:
+    """Both policies; at full scale under more seeds."""
+    seeds = 1 if scale == "quick" else 5
+    return [
+        Line("uniform choice", "handwriting/het-uniform", {}, rounds=120, seeds=seeds),
+        Line("the paper's policy", "handwriting/het", {}, rounds=120, seeds=seeds),
     ]
-    command.make(jobs)
-    return {job.name: evaluations(job.folder) for job in jobs}
 
 
-def table(curves: dict[str, list[Evaluation]]) -> Table:
-    """Airtime to each target, and the ratio."""
-    result = Table(title="Airtime to accuracy, s", box=box.SIMPLE_HEAD)
-    result.add_column("accuracy", justify="right")
-    for name in curves:
-        result.add_column(name, justify="right")
-    result.add_column("ratio", justify="right")
-    result.add_column("saving", justify="right")
-    for target in TARGETS:
-        uniform, paper = (reached(curve, target) for curve in curves.values())
-        cells = ["never" if at is None else f"{at.airtime_s:.1f} (round {at.rounds})" for at in (uniform, paper)]
-        ratio = None if uniform is None or paper is None else paper.airtime_s / uniform.airtime_s
-        saving = ("–", "–") if ratio is None else (f"{ratio:.2f}", f"{1 - ratio:.0%}")
-        result.add_row(f"{target:.2f}", *cells, *saving)
-    return result
+def page(numbers: Numbers) -> Page:
+    """Accuracy over airtime, and what each target costs."""
+    arms = numbers.arms(lines(numbers.scale))
+    text = ["![Accuracy over airtime](saving.svg)"]
+    text += [markdown.of_targets(arms, TARGETS, cost) for cost in ("airtime_s", "rounds")]
+    panels = [Panel("Accuracy over airtime", arms, "accuracy", "airtime_s", TARGETS[-1])]
+    panels.append(Panel("Accuracy over rounds", arms, "accuracy", "rounds", TARGETS[-1]))
+    return Page("\n\n".join(text), {"saving": plots.of_arms(panels, numbers.note, numbers.moving_average)})
 
 
-def main() -> None:
-    """Trains, prints the table and draws the figure."""
-    parser = argparse.ArgumentParser(description="Airtime to the same accuracy, scheduled and not.")
-    parser.add_argument("--out", type=Path, default=Path("runs/saving"), help="the folder of the runs")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plot", type=Path, help="where to draw the figure (.svg, .png or .pdf)")
-    arguments = parser.parse_args()
-    try:
-        curves = made(arguments.out, arguments.seed)
-        Console().print(table(curves))
-        if arguments.plot is not None:
-            from fadewise.reports import plots
-
-            drawn = {
-                name: ([one.airtime_s for one in curve], [one.accuracy for one in curve])
-                for name, curve in curves.items()
-            }
-            plots.save(plots.of_accuracy(drawn, TARGETS[-1]), arguments.plot)
-            print(f"Figure: {arguments.plot}")
-    except FadewiseError as error:
-        raise SystemExit(f"{parser.prog}: {error}") from None
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    name="saving",
+    title="What scheduling saves",
+    about="The built-in handwriting set (not FEMNIST), 100 writers over heterogeneous channels, a tenth of the paper's "
+    "network:\nairtime to the same accuracy for the paper's policy and for uniform choice of as many devices.",
+    quick="one seed",
+    lines=lines,
+    page=page,
+)
