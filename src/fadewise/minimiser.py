@@ -119,6 +119,8 @@ class Minimiser:
         """Mends the devices that are at peak power, beyond the tables' range or unreachable."""
         peak = checks.part(self.peak_power, block)
         at_limit = ~(power <= peak)
+        if not at_limit.any():
+            return  # some are above the lowest peak power, none above their own
         # Where all are (a budget that does not bind, or the first round), a view spares the copies.
         some = slice(None) if at_limit.all() else np.flatnonzero(at_limit)
         g, z, p, peak = gains[some], backlog[some], power[some], checks.part(peak, some)
