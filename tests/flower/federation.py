@@ -112,11 +112,10 @@ class Federation:
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
-    def superlink(self) -> None:
-        """The SuperLink; its database is on disk, so that one that is started again knows its nodes."""
+    def superlink(self, *words: str) -> None:
+        """The SuperLink."""
         tool = str(Path(sys.executable).with_name("flower-superlink"))
-        database = str(self.folder / "superlink.db")
-        self.started("superlink", tool, "--insecure", "--port", str(self.port), "--database", database)
+        self.started("superlink", tool, "--port", str(self.port), *(words or ("--insecure",)))
         until(self._healthy, "the SuperLink")
 
     def _healthy(self) -> bool:
@@ -126,10 +125,12 @@ class Federation:
         except (urllib.error.URLError, OSError):
             return False
 
-    def devices(self, name: str, numbers: str) -> None:
-        """A process with a node for each of these devices, as in 0-5."""
-        words = ["--superlink", self.address, "--app", "rehearsal.client_app:app", "--state", str(self.state)]
-        self.started(name, sys.executable, "-m", "fadewise.flower.node", *words, "--devices", numbers)
+    def devices(self, name: str, numbers: str, config: str = "", before: str = "") -> None:
+        """A process with a node for each of these devices, as in 0-5; `before` is code that it executes first."""
+        code = f"{before}\nfrom fadewise.flower.node import main\nmain()"
+        words = ["--superlink", self.address, "--app", "rehearsal.client_app:app", "--devices", numbers]
+        config = f'state="{self.state}" {config}'
+        self.started(name, sys.executable, "-c", code, *words, "--node-config", config, "--poll", "0.2")
 
     def run(self, **config: Any) -> None:
         """`flwr run`, which returns once the run has begun."""

@@ -1,6 +1,7 @@
 """Nodes with their ClientApp in the same process: for rehearsals, tests and studies of large fleets. Needs flwr.
 
-    python -m fadewise.flower.node --superlink 127.0.0.1:8000 --app my_app.client_app:app --state state --devices 0-5
+    python -m fadewise.flower.node --superlink 127.0.0.1:8000 --app my_app.client_app:app --devices 0-5 \
+        --node-config 'state="state"'
 
 A SuperNode looks for messages every three seconds and starts a process for each. That keeps apps apart and costs
 seconds a message. Here a thread is a node, it looks every so many milliseconds, and the ClientApp stays loaded. What
@@ -16,13 +17,12 @@ import threading
 import time
 from collections.abc import Callable
 from logging import WARNING
-from typing import Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.app.error import Error
 from flwr.app.user_config import UserConfig
 from flwr.clientapp import ClientApp
-from flwr.common.config import get_fused_config_from_fab
+from flwr.common.config import get_fused_config_from_fab, parse_config_args
 from flwr.common.constant import ErrorCode
 from flwr.supercore import log
 from flwr.supercore.inflatable.inflatable_object import (
@@ -57,6 +57,7 @@ def serve(superlink: str, app: ClientApp, config: UserConfig, poll_s: float, sto
             contents = pull_objects(
                 [part.object_id for part in iterate_object_tree(tree)],
                 pull_object_fn=lambda name: pull_object(run, name),
+                initial_backoff=poll_s,
             )
             message = inflate_object_from_contents(head.metadata.message_id, contents)
             assert isinstance(message, Message)
@@ -95,8 +96,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--superlink", required=True, help="its address, host:port")
     parser.add_argument("--app", required=True, help="the ClientApp, as module:name")
-    parser.add_argument("--state", required=True, help="the folder for the devices' backlogs")
     parser.add_argument("--devices", required=True, help="the devices' numbers, as 0-5 or 3")
+    parser.add_argument("--node-config", default="", help="as of flower-supernode, for every node; device is added")
     parser.add_argument("--poll", type=float, default=0.05, help="seconds between two looks for messages")
     arguments = parser.parse_args()
     module, _, name = arguments.app.partition(":")
@@ -107,18 +108,17 @@ def main() -> None:
         devices = range(int(first), int(last or first) + 1)
     except ValueError:
         raise FadewiseError(f"--devices is {arguments.devices!r}; it must be as 0-5 or 3") from None
+    config = parse_config_args([arguments.node_config] if arguments.node_config else None)
     nodes = [
-        threading.Thread(target=_node, args=(arguments, app, device), name=f"device {device}") for device in devices
+        threading.Thread(
+            target=serve, args=(arguments.superlink, app, {**config, "device": device}, arguments.poll, lambda: False)
+        )
+        for device in devices
     ]
     for node in nodes:
         node.start()
     for node in nodes:
         node.join()
-
-
-def _node(arguments: Any, app: ClientApp, device: int) -> None:
-    config: UserConfig = {"device": device, "state": arguments.state}
-    serve(arguments.superlink, app, config, arguments.poll, stop=lambda: False)
 
 
 if __name__ == "__main__":

@@ -240,8 +240,6 @@ class Scheduled(FedAvg):
         answers: dict[int, Answer] = {}
         for reply in replies:
             node = reply.metadata.src_node_id
-            if reply.has_error():
-                continue
             try:
                 answers[node] = answer_of(reply.content)
             except FadewiseError as error:
@@ -272,28 +270,30 @@ class Scheduled(FedAvg):
         """Sends messages and returns the replies that come in time."""
         began = time.monotonic()
         sent = list(messages)
-        waiting = set(grid.push_messages(sent)) if sent else set()
+        ids = list(grid.push_messages(sent)) if sent else []
+        waiting = {name: message.metadata.dst_node_id for name, message in zip(ids, sent, strict=True) if name}
         replies: list[Message] = []
         while waiting and time.monotonic() - began < deadline_s:
-            for reply in grid.pull_messages(waiting):
-                waiting.discard(reply.metadata.reply_to_message_id)
-                replies.append(reply)
-                self._arrived(reply, time.monotonic() - began)
+            for reply in grid.pull_messages(list(waiting)):
+                node = waiting.pop(reply.metadata.reply_to_message_id)
+                if self._arrived(node, reply, time.monotonic() - began):
+                    replies.append(reply)
             if waiting:
                 time.sleep(_POLL_S)
         self._clock.seconds[clock] += time.monotonic() - began
         return replies
 
-    def _arrived(self, reply: Message, after_s: float) -> None:
-        """Notes how long a reply took, and what it complains of."""
-        node = reply.metadata.src_node_id
+    def _arrived(self, node: int, reply: Message, after_s: float) -> bool:
+        """Whether a reply is one; notes how long it took, or what went wrong."""
         if reply.has_error():
+            # What the SuperLink says of a node comes in the SuperLink's name.
             self._complain(node, reply.error.reason or "failed without a reason")
-            return
+            return False
         busy_s = reply.content.config_records.get(KEY, ConfigRecord()).get("busy_s")
         if isinstance(busy_s, float) and self._underway is not None:
             self._clock.seconds["busy_s"] = max(self._clock.seconds["busy_s"], busy_s)
             self._uploads[node] = (self._underway.number, max(after_s - busy_s, 1e-3))
+        return True
 
     def _complain(self, node: int, reason: str) -> None:
         """Writes down what is wrong with a node; its device, if it has one, is not known."""
@@ -308,7 +308,7 @@ class Scheduled(FedAvg):
         deliveries: dict[int, Delivery] = {}
         for reply in replies:
             device = devices.get(reply.metadata.src_node_id)
-            if device is None or reply.has_error() or self.arrayrecord_key not in reply.content.array_records:
+            if device is None or self.arrayrecord_key not in reply.content.array_records:
                 continue
             trained = layout.vector(reply.content.array_records[self.arrayrecord_key])
             update = trained - model if len(trained) else trained

@@ -1,0 +1,179 @@
+"""What goes wrong on devices and networks, done to real processes; each time the federation trains on.
+
+The books are right if they are, byte for byte, what a replay without a network writes for the same absences.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fadewise as fw
+from tests.flower.federation import Federation, until
+from tests.flower.replay import Replay, agents_of
+
+LOST, RESTARTED, SILENT = 3, 4, 5
+"""The devices to which something happens."""
+ROUNDS = 10
+
+
+class Eventful:
+    """A federation to which everything has happened that happens to devices, after its last round."""
+
+    def __init__(self, federation: Federation, replay_in: Path) -> None:
+        self.records = federation.records()
+        self.lines = (federation.books / "rounds.jsonl").read_text().splitlines()
+        experiment = fw.load(str(federation.experiment))
+        self.replay = Replay(experiment, replay_in)
+        self.replayed = self.replay.all(self.records)
+        self.agents = agents_of(experiment, federation.state)
+        with np.load(federation.books / "checkpoint.npz") as arrays:
+            self.model = arrays["memory.model"]
+            self.lost_times = arrays["memory.books.lost"]
+
+
+@pytest.fixture(scope="module")
+def eventful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eventful]:
+    with Federation(tmp_path_factory.mktemp("eventful")) as federation:
+        federation.hold("decide", SILENT)
+        federation.hold("train", LOST)
+        federation.superlink()
+        federation.devices("others", "0-2")
+        for device in (LOST, RESTARTED, SILENT):
+            federation.devices(f"device {device}", str(device))
+        federation.run(rounds=ROUNDS, nodes=6, decide_s=8.0, train_s=8.0)
+
+        federation.until_held("train", LOST)
+        federation.killed(f"device {LOST}")
+        federation.let_go("train", LOST)
+        federation.devices(f"device {LOST}", str(LOST))
+        federation.until_round(2)
+
+        federation.hold("decide", RESTARTED)
+        federation.until_held("decide", RESTARTED)
+        federation.killed(f"device {RESTARTED}")
+        federation.let_go("decide", RESTARTED)
+        federation.devices(f"device {RESTARTED}", str(RESTARTED))
+
+        federation.killed(f"device {SILENT}")
+        federation.let_go("decide", SILENT)
+        federation.devices(f"device {SILENT}", str(SILENT))
+        federation.until_round(ROUNDS)
+        yield Eventful(federation, tmp_path_factory.mktemp("replay"))
+
+
+def rounds_in(records: list[dict[str, Any]], what: str, device: int) -> list[int]:
+    return [record["round"] for record in records if device in record[what]]
+
+
+def test_a_device_killed_between_decision_and_upload_is_lost_once(eventful: Eventful) -> None:
+    """It had announced its update, so the round waits until its deadline and ends without."""
+    lost = rounds_in(eventful.records, "lost", LOST)
+    assert len(lost) == 1
+    assert eventful.lost_times.tolist() == [1 if n == LOST else 0 for n in range(6)]
+    record = eventful.records[lost[0]]
+    assert LOST in record["participants"]
+    assert LOST not in record["delivered"]
+    later = [r for r in eventful.records[lost[0] + 1 :] if LOST not in r["silent"]]
+    assert later, "it answers again once it is restarted"
+
+
+def test_a_device_killed_and_restarted_goes_on_with_its_backlog(eventful: Eventful) -> None:
+    silent = rounds_in(eventful.records, "silent", RESTARTED)
+    assert silent, "it is killed before it decides, and that round is without it"
+    assert silent[-1] < ROUNDS - 1
+    ours, theirs = eventful.agents[RESTARTED], eventful.replay.agents[RESTARTED]
+    assert ours.state.backlog[0] == theirs.state.backlog[0] > 0
+    assert ours.decide(ROUNDS - 1) == theirs.decide(ROUNDS - 1)
+
+
+def test_a_device_that_never_answers_holds_up_no_more_than_its_deadline(eventful: Eventful) -> None:
+    silent = rounds_in(eventful.records, "silent", SILENT)
+    assert silent[:2] == [0, 1]
+    assert silent[-1] < ROUNDS - 1, "replaced, it takes part"
+    for number in silent:
+        record = eventful.records[number]
+        assert SILENT not in record["participants"]
+        assert record["excluded_share"] == pytest.approx(len(record["silent"]) / 6)
+
+
+def test_after_all_that_books_and_backlogs_are_right(eventful: Eventful) -> None:
+    assert eventful.lines == eventful.replayed
+    assert eventful.model.tobytes() == eventful.replay.model.tobytes()
+    for ours, theirs in zip(eventful.agents, eventful.replay.agents, strict=True):
+        assert ours.state.backlog[0] == theirs.state.backlog[0]
+
+
+def test_a_server_killed_in_a_round_goes_on_with_it(tmp_path: Path) -> None:
+    """The records are those of a run that nobody has killed: the devices give the same answers again."""
+    rounds = 6
+    with Federation(tmp_path) as federation:
+        experiment = fw.load(str(federation.experiment))
+        (tmp_path / "replay").mkdir()
+        replay = Replay(experiment, tmp_path / "replay")
+        expected = [replay.round(number) for number in range(rounds)]
+        # Killed while somebody trains, after two rounds at the least.
+        device = next(record.participants[0] for record in expected[2:])
+        before = next(r.round for r in expected if device in r.participants)
+        superlink = ("--insecure", "--database", str(tmp_path / "superlink.db"))
+        federation.superlink(*superlink)
+        federation.devices("devices", "0-5")
+        federation.hold("train", device)
+        federation.run(rounds=rounds, nodes=6)
+        federation.until_held("train", device)
+        assert [record["round"] for record in federation.records()] == list(range(before))
+        federation.killed("superlink")
+        federation.superlink(*superlink)
+        federation.let_go("train", device)
+        federation.run(rounds=rounds, nodes=6)
+        federation.until_round(rounds)
+        lines = (federation.books / "rounds.jsonl").read_text().splitlines()
+        backlogs = [agent.state.backlog[0] for agent in agents_of(experiment, federation.state)]
+    assert lines == [record.line() for record in expected]
+    assert backlogs == [agent.state.backlog[0] for agent in replay.agents]
+
+
+AHEAD = """
+import datetime
+import flwr.supernode.node_auth_http_interceptor as interceptor
+
+clock = interceptor.now
+interceptor.now = lambda: clock() + datetime.timedelta(minutes=10)
+"""
+
+
+def test_a_device_with_another_configuration_or_clock_is_named_and_left_out(tmp_path: Path) -> None:
+    rounds = 3
+    with Federation(tmp_path) as federation:
+        other = tmp_path / "other.toml"
+        other.write_text(federation.experiment.read_text().replace("airtime_weight = 100.0", "airtime_weight = 10.0"))
+        federation.superlink()
+        federation.devices("others", "0-2")
+        federation.devices("device 3", "3", f'experiment="{other}"')
+        federation.devices("device 4", "4")
+        federation.devices("device 4 again", "4", f'state="{tmp_path / "elsewhere"}"')
+        federation.devices("device 5", "5", before=AHEAD)
+        federation.devices("device 17", "17")
+        federation.run(rounds=rounds, nodes=7, decide_s=8.0)
+        records = federation.until_round(rounds)
+        until(lambda: "10 minutes" in federation.log("device 5") or "SuperLink" in federation.log("device 5"), "a word")
+        timing = [json.loads(line) for line in (federation.books / "timing.jsonl").read_text().splitlines()]
+        replay = Replay(fw.load(str(federation.experiment)), tmp_path)
+    for record in records:
+        assert record["refused"] == {
+            "3": "decides by other settings: policy.airtime_weight is 10.0 there and 100.0 here",
+            "4": "answered from more than one node",
+        }
+        assert record["silent"] == [5], "whose clock is ten minutes ahead the SuperLink does not let in"
+        assert record["answered"] == 3
+    for number in range(rounds):
+        (reason,) = timing[number]["errors"].values()
+        assert "device is 17; start it with" in reason
+    replayed = [replay.round(number, absent=[3, 4, 5]) for number in range(rounds)]
+    assert [record["weights"] for record in records] == [record.weights for record in replayed]
+    assert [record["delivered"] for record in records] == [record.participants for record in replayed]
