@@ -3,12 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test test-quick bench bench-peers format clean
+.PHONY: demo flower-demo test test-quick bench bench-peers format clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable '.[plots,train]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable '.[plots,train,flower]'
 	touch $@
 
 demo: $(INSTALLED)
@@ -22,14 +22,18 @@ demo: $(INSTALLED)
 	$(BIN)/python -m fadewise.studies.frontier --plot out/frontier.svg
 	$(BIN)/python -m fadewise.studies.saving --out out/saving --plot out/saving.svg
 
+# Four Flower nodes on this machine, with TLS and keys, beside the simulator; some minutes.
+flower-demo: $(INSTALLED)
+	$(BIN)/python examples/flower/demo.py out/flower
+
 test: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses auto
+	$(BIN)/pytest --numprocesses auto --dist loadgroup
 
 test-quick: $(INSTALLED)
-	$(BIN)/pytest --numprocesses auto -m 'not slow'
+	$(BIN)/pytest --numprocesses auto --dist loadgroup -m 'not slow'
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/decide.py

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -16,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 APP = Path(__file__).parent / "app"
-PATIENCE_S = 90.0
+CREDENTIALS = Path(__file__).parents[2] / "examples" / "flower" / "credentials.py"
+PATIENCE_S = 180.0
 """How long to wait for what must come, on a machine that has much else to do."""
 
 EXPERIMENT = """
@@ -56,8 +59,10 @@ def free_port() -> int:
 class Federation:
     """The processes of a federation, in a folder of their own. Each writes its log there."""
 
-    def __init__(self, folder: Path, experiment: str = EXPERIMENT) -> None:
+    def __init__(self, folder: Path, experiment: str = EXPERIMENT, secured: bool = False) -> None:
         self.folder = folder
+        self.secured = secured
+        self.keys = folder / "credentials"
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.books = folder / "books"
@@ -66,9 +71,12 @@ class Federation:
         self.experiment = folder / "fleet.toml"
         self.experiment.write_text(experiment)
         (folder / "home").mkdir()
+        trust = f'root-certificates = "{self.keys / "ca.crt"}"' if secured else "insecure = true"
         (folder / "home" / "config.toml").write_text(
-            f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "{self.address}"\ninsecure = true\n'
+            f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "{self.address}"\n{trust}\n'
         )
+        if secured:
+            subprocess.run([sys.executable, CREDENTIALS, self.keys, "--nodes", "2"], check=True)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -96,7 +104,8 @@ class Federation:
     def killed(self, name: str) -> None:
         """kill -9, the process and what it has started."""
         process = self._processes.pop(name)
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def close(self) -> None:
@@ -113,31 +122,47 @@ class Federation:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def superlink(self, *words: str) -> None:
-        """The SuperLink."""
+        """The SuperLink; secured, with TLS, and it lets in only nodes whose keys are registered."""
         tool = str(Path(sys.executable).with_name("flower-superlink"))
-        self.started("superlink", tool, "--port", str(self.port), *(words or ("--insecure",)))
+        trust = ["--insecure"]
+        if self.secured:
+            files = {"--ssl-ca-certfile": "ca.crt", "--ssl-certfile": "server.pem", "--ssl-keyfile": "server.key"}
+            trust = ["--enable-supernode-auth"]
+            trust += [word for option, file in files.items() for word in (option, str(self.keys / file))]
+        self.started("superlink", tool, "--port", str(self.port), *trust, *words)
         until(self._healthy, "the SuperLink")
 
     def _healthy(self) -> bool:
+        context = ssl.create_default_context(cafile=self.keys / "ca.crt") if self.secured else None
+        scheme = "https" if self.secured else "http"
         try:
-            with urllib.request.urlopen(f"http://{self.address}/health", timeout=1):
+            with urllib.request.urlopen(f"{scheme}://{self.address}/health", timeout=5, context=context):
                 return True
         except (urllib.error.URLError, OSError):
             return False
 
-    def devices(self, name: str, numbers: str, config: str = "", before: str = "") -> None:
+    def devices(self, name: str, numbers: str, config: str = "", before: str = "", state: Path | None = None) -> None:
         """A process with a node for each of these devices, as in 0-5; `before` is code that it executes first."""
         code = f"{before}\nfrom fadewise.flower.node import main\nmain()"
         words = ["--superlink", self.address, "--app", "rehearsal.client_app:app", "--devices", numbers]
-        config = f'state="{self.state}" {config}'
+        config = f'state="{state or self.state}" {config}'
         self.started(name, sys.executable, "-c", code, *words, "--node-config", config, "--poll", "0.2")
 
-    def run(self, **config: Any) -> None:
-        """`flwr run`, which returns once the run has begun."""
-        settings = {"experiment": str(self.experiment), "folder": str(self.books)} | config
-        words = [f"{name.replace('_', '-')}={json.dumps(value)}" for name, value in settings.items()]
+    def supernode(self, name: str, device: int, key: str) -> None:
+        """Flower's own SuperNode, with a key: slower, as it looks every three seconds and starts processes."""
+        tool = str(Path(sys.executable).with_name("flower-supernode"))
+        words = ["--superlink", self.address, "--root-certificates", str(self.keys / "ca.crt")]
+        words += ["--auth-supernode-private-key", str(self.keys / key), "--port", str(free_port())]
+        self.started(name, tool, *words, "--node-config", f'device={device} state="{self.state}"')
+
+    def until_ended(self, name: str) -> None:
+        """Waits for a process that gives up."""
+        until(lambda: self._processes[name].poll() is not None, f"the end of {name}")
+
+    def flwr(self, *words: str) -> None:
+        """A command of Flower's, to its end."""
         result = subprocess.run(
-            [Path(sys.executable).with_name("flwr"), "run", APP, "--run-config", " ".join(words)],
+            [Path(sys.executable).with_name("flwr"), *words],
             env=self.environment,
             cwd=self.folder,
             capture_output=True,
@@ -145,6 +170,12 @@ class Federation:
             timeout=PATIENCE_S,
         )
         assert result.returncode == 0, result.stdout + result.stderr
+
+    def run(self, **config: Any) -> None:
+        """`flwr run`, which returns once the run has begun."""
+        settings = {"experiment": str(self.experiment), "folder": str(self.books)} | config
+        words = [f"{name.replace('_', '-')}={json.dumps(value)}" for name, value in settings.items()]
+        self.flwr("run", str(APP), "--run-config", " ".join(words))
 
     def records(self) -> list[dict[str, Any]]:
         """The records of the rounds so far."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import fadewise as fw
-from tests.flower.federation import Federation, until
+from tests.flower.federation import Federation
 from tests.flower.replay import Replay, agents_of
 
 LOST, RESTARTED, SILENT = 3, 4, 5
@@ -46,7 +46,7 @@ def eventful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eventful]:
         federation.devices("others", "0-2")
         for device in (LOST, RESTARTED, SILENT):
             federation.devices(f"device {device}", str(device))
-        federation.run(rounds=ROUNDS, nodes=6, decide_s=8.0, train_s=8.0)
+        federation.run(rounds=ROUNDS, nodes=6, decide_s=6.0, train_s=6.0)
 
         federation.until_held("train", LOST)
         federation.killed(f"device {LOST}")
@@ -67,10 +67,15 @@ def eventful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eventful]:
         yield Eventful(federation, tmp_path_factory.mktemp("replay"))
 
 
+one_process = pytest.mark.xdist_group("eventful")
+"""The federation is one for all of its tests."""
+
+
 def rounds_in(records: list[dict[str, Any]], what: str, device: int) -> list[int]:
     return [record["round"] for record in records if device in record[what]]
 
 
+@one_process
 def test_a_device_killed_between_decision_and_upload_is_lost_once(eventful: Eventful) -> None:
     """It had announced its update, so the round waits until its deadline and ends without."""
     lost = rounds_in(eventful.records, "lost", LOST)
@@ -83,6 +88,7 @@ def test_a_device_killed_between_decision_and_upload_is_lost_once(eventful: Even
     assert later, "it answers again once it is restarted"
 
 
+@one_process
 def test_a_device_killed_and_restarted_goes_on_with_its_backlog(eventful: Eventful) -> None:
     silent = rounds_in(eventful.records, "silent", RESTARTED)
     assert silent, "it is killed before it decides, and that round is without it"
@@ -92,6 +98,7 @@ def test_a_device_killed_and_restarted_goes_on_with_its_backlog(eventful: Eventf
     assert ours.decide(ROUNDS - 1) == theirs.decide(ROUNDS - 1)
 
 
+@one_process
 def test_a_device_that_never_answers_holds_up_no_more_than_its_deadline(eventful: Eventful) -> None:
     silent = rounds_in(eventful.records, "silent", SILENT)
     assert silent[:2] == [0, 1]
@@ -102,6 +109,7 @@ def test_a_device_that_never_answers_holds_up_no_more_than_its_deadline(eventful
         assert record["excluded_share"] == pytest.approx(len(record["silent"]) / 6)
 
 
+@one_process
 def test_after_all_that_books_and_backlogs_are_right(eventful: Eventful) -> None:
     assert eventful.lines == eventful.replayed
     assert eventful.model.tobytes() == eventful.replay.model.tobytes()
@@ -120,15 +128,15 @@ def test_a_server_killed_in_a_round_goes_on_with_it(tmp_path: Path) -> None:
         # Killed while somebody trains, after two rounds at the least.
         device = next(record.participants[0] for record in expected[2:])
         before = next(r.round for r in expected if device in r.participants)
-        superlink = ("--insecure", "--database", str(tmp_path / "superlink.db"))
-        federation.superlink(*superlink)
+        database = ("--database", str(tmp_path / "superlink.db"))
+        federation.superlink(*database)
         federation.devices("devices", "0-5")
         federation.hold("train", device)
         federation.run(rounds=rounds, nodes=6)
         federation.until_held("train", device)
         assert [record["round"] for record in federation.records()] == list(range(before))
         federation.killed("superlink")
-        federation.superlink(*superlink)
+        federation.superlink(*database)
         federation.let_go("train", device)
         federation.run(rounds=rounds, nodes=6)
         federation.until_round(rounds)
@@ -156,12 +164,13 @@ def test_a_device_with_another_configuration_or_clock_is_named_and_left_out(tmp_
         federation.devices("others", "0-2")
         federation.devices("device 3", "3", f'experiment="{other}"')
         federation.devices("device 4", "4")
-        federation.devices("device 4 again", "4", f'state="{tmp_path / "elsewhere"}"')
+        federation.devices("device 4 again", "4", state=tmp_path / "elsewhere")
         federation.devices("device 5", "5", before=AHEAD)
         federation.devices("device 17", "17")
         federation.run(rounds=rounds, nodes=7, decide_s=8.0)
         records = federation.until_round(rounds)
-        until(lambda: "10 minutes" in federation.log("device 5") or "SuperLink" in federation.log("device 5"), "a word")
+        federation.until_ended("device 5")
+        assert 'register-node HTTP/1.1" 401' in federation.log("superlink")
         timing = [json.loads(line) for line in (federation.books / "timing.jsonl").read_text().splitlines()]
         replay = Replay(fw.load(str(federation.experiment)), tmp_path)
     for record in records:
@@ -177,3 +186,23 @@ def test_a_device_with_another_configuration_or_clock_is_named_and_left_out(tmp_
     replayed = [replay.round(number, absent=[3, 4, 5]) for number in range(rounds)]
     assert [record["weights"] for record in records] == [record.weights for record in replayed]
     assert [record["delivered"] for record in records] == [record.participants for record in replayed]
+
+
+def test_a_device_with_a_wrong_key_is_not_let_in(tmp_path: Path) -> None:
+    """Flower's own SuperNodes, over TLS: one whose key is registered, and one whose key is not."""
+    rounds = 2
+    with Federation(tmp_path, secured=True) as federation:
+        federation.superlink()
+        federation.flwr("supernode", "register", str(federation.keys / "node-0.pub"), "here")
+        federation.supernode("registered", 0, "node-0")
+        federation.supernode("stranger", 1, "node-1")
+        federation.until_ended("stranger")
+        assert 'activate-node HTTP/1.1" 412' in federation.log("superlink")
+        federation.run(rounds=rounds, exchanges=1, nodes=1)
+        records = federation.until_round(rounds)
+        replay = Replay(fw.load(str(federation.experiment)), tmp_path)
+        expected = [replay.round(number, absent=range(1, 6)) for number in range(rounds)]
+        lines = (federation.books / "rounds.jsonl").read_text().splitlines()
+    assert all(record["silent"] == [1, 2, 3, 4, 5] for record in records)
+    assert lines == [record.line() for record in expected]
+    assert replay.model.any(), "the one that is let in trains"

@@ -119,4 +119,4 @@ class Layout:
             like = self._fixed[name]
             result[name] = vector[first : first + like.size].reshape(like.shape).astype(like.dtype)
             first += like.size
-        return ArrayRecord({name: Array(np.ascontiguousarray(array)) for name, array in result.items()})
+        return ArrayRecord({name: Array(array) for name, array in result.items()})

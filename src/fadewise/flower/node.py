@@ -111,14 +111,19 @@ def main() -> None:
     config = parse_config_args([arguments.node_config] if arguments.node_config else None)
     nodes = [
         threading.Thread(
-            target=serve, args=(arguments.superlink, app, {**config, "device": device}, arguments.poll, lambda: False)
+            target=serve,
+            args=(arguments.superlink, app, {**config, "device": device}, arguments.poll, lambda: False),
+            daemon=True,
         )
         for device in devices
     ]
     for node in nodes:
         node.start()
-    for node in nodes:
-        node.join()
+    try:
+        for node in nodes:
+            node.join()
+    except KeyboardInterrupt:  # from a person, or from Flower where the SuperLink does not let a node in
+        sys.exit("stopped")
 
 
 if __name__ == "__main__":
