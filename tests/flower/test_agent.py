@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ SEED = 7
 
 
 def agent(
-    folder: Path, device: int = 2, policy: fw.LocalPolicy = POLICY, channel: fw.Channel | None = None
+    folder: Path, device: int = 2, policy: fw.LocalPolicy[Any] = POLICY, channel: fw.Channel[Any] | None = None
 ) -> DeviceAgent:
     gain = gains_of_channel(channel or fw.Rayleigh(2.0), device, SEED)
     return DeviceAgent(policy, device, SEED, gain, folder / f"{device}.npz")
@@ -29,7 +30,7 @@ def agent(
 @pytest.mark.parametrize(
     "channel", [fw.Rayleigh(2.0), fw.Switched(fw.Rayleigh(2.0), 5.0, 2.0), fw.Bounded(LINK, fw.Rayleigh(2.0))]
 )
-def test_alone_it_decides_what_the_simulator_decides(channel: fw.Channel, tmp_path: Path) -> None:
+def test_alone_it_decides_what_the_simulator_decides(channel: fw.Channel[Any], tmp_path: Path) -> None:
     """With limits and shares of its own, through fallbacks; a new process for every round."""
     experiment = fw.Experiment(DEVICES, channel, POLICY, seed=SEED)
     states = fw.begin(experiment)

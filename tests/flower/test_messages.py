@@ -40,7 +40,7 @@ def test_an_order_comes_through() -> None:
     ],
 )
 def test_what_is_no_answer_is_refused(change: dict[str, str], complaint: str) -> None:
-    record = ConfigRecord(dict(answered(ANSWER)) | change)  # type: ignore[arg-type]
+    record = ConfigRecord(dict(answered(ANSWER)) | change)
     with pytest.raises(fw.FadewiseError, match=complaint):
         answer_of(RecordDict({KEY: record}))
     with pytest.raises(fw.FadewiseError, match="is its version another"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import fadewise as fw
 from fadewise.flower import Answer, Books, Delivery, DeviceAgent, Round, Rules, gains_of_channel
+from fadewise.flower.answers import settings_of
 from fadewise.flower.delivery import Deliveries
 
 DEVICES, SEED, NUMBERS = 6, 3, 4
@@ -170,8 +172,6 @@ def test_an_update_out_of_all_proportion_is_refused(sent: Delivery, complaint: s
     closed = round.close(NUMBERS, all_of(round) | {device: sent})
     assert np.isfinite(closed.change).all()
     assert list(closed.record.refused) == [str(device)]
-    import re
-
     assert re.search(complaint, closed.record.refused[str(device)])
     assert closed.books.refused[device] == 1
     assert device not in closed.record.delivered
@@ -226,8 +226,6 @@ def test_the_floor_bounds_weights_and_its_cut_is_the_bias() -> None:
 
 def given(rules: Rules, number: int, q: np.ndarray, takes_part: np.ndarray) -> list[Answer]:
     """Answers with these probabilities."""
-    from fadewise.flower.answers import settings_of
-
     settings = settings_of(rules.policy, rules.seed)
     return [
         Answer(n, number, float(q[n]), float(q[n] > 0), bool(takes_part[n]), 0, 1.0, settings) for n in range(len(q))
@@ -255,15 +253,17 @@ def test_lost_updates_are_counted_and_delivery_learns(agents: list[DeviceAgent])
 
 
 def test_rules_that_cannot_be_are_refused() -> None:
-    for name, value in {
-        "floor": 2.0,
-        "least_probability": -1.0,
-        "largest_norm_ratio": 0.5,
-        "delivery_intervals": -1,
-        "server_step_size": 0.0,
-    }.items():
-        with pytest.raises(fw.FadewiseError, match=name):
-            dataclasses.replace(RULES, **{name: value})
+    settings: list[dict[str, Any]] = [
+        {"floor": 2.0},
+        {"least_probability": -1.0},
+        {"largest_norm_ratio": 0.5},
+        {"delivery_intervals": -1},
+        {"server_step_size": 0.0},
+        {"fallback": "perhaps"},
+    ]
+    for setting in settings:
+        with pytest.raises(fw.FadewiseError, match=next(iter(setting))):
+            dataclasses.replace(RULES, **setting)
     experiment = fw.Experiment(6, fw.Rayleigh(2.0), fw.Uniform(fw.Link(1e6, 1e6), 6, participants=2.0))
     with pytest.raises(fw.FadewiseError, match="policy uniform sees every device's channel"):
         Rules.of(experiment)

@@ -21,7 +21,8 @@ from fadewise.flower import DeviceAgent, Rules, UploadTimes
 from fadewise.flower.client import Participation, agent_of, device_of
 from fadewise.flower.messages import KEY, order_of
 from fadewise.flower.strategy import Scheduled
-from tests.flower.replay import NUMBERS, Replay, told
+from tests.flower.app.rehearsal.client_app import told
+from tests.flower.replay import NUMBERS, Replay
 
 EXPERIMENT = fw.Experiment(6, fw.Rayleigh(2.0), fw.Lyapunov(fw.Link(22e6, 1.7e6), 6, airtime_weight=100.0), seed=3)
 
@@ -32,13 +33,10 @@ def device_app(agent: Callable[[Context, str], DeviceAgent]) -> ClientApp:
 
     @app.train(mods=[participation.mod])
     def train(message: Message, context: Context) -> Message:
-        model = message.content["arrays"]["model"].numpy()
+        model = message.content.array_records["arrays"]["model"].numpy()
         update = told(len(model), device_of(context, 6), order_of(message).round)
-        content = {
-            "arrays": ArrayRecord({"model": Array((model + update).astype(np.float32))}),
-            "metrics": MetricRecord({"train_loss": 1.0}),
-        }
-        return Message(RecordDict(content), reply_to=message)  # type: ignore[arg-type]
+        arrays = ArrayRecord({"model": Array((model + update).astype(np.float32))})
+        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"train_loss": 1.0})}), reply_to=message)
 
     return app
 
@@ -277,9 +275,10 @@ def test_a_device_learns_how_long_its_uploads_took(tmp_path: Path) -> None:
 
 
 def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    for name, value in {"exchanges": 3, "decide_s": 0.0}.items():
-        with pytest.raises(fw.FadewiseError, match=name):
-            strategy(tmp_path, **{name: value})
+    settings: list[dict[str, Any]] = [{"exchanges": 3}, {"decide_s": 0.0}]
+    for setting in settings:
+        with pytest.raises(fw.FadewiseError, match=next(iter(setting))):
+            strategy(tmp_path, **setting)
     config = ConfigRecord({"lr": 0.1})
     grid = Handed(tmp_path / "state")
     strategy(tmp_path).start(grid, zeros(), 1, train_config=config)

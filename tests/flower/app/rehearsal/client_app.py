@@ -52,7 +52,7 @@ def held_after_joining(message: Message, context: Context, call_next: ClientAppC
 
 @app.train(mods=[participation.mod, held_after_joining])
 def train(message: Message, context: Context) -> Message:
-    model = message.content["arrays"]["model"].numpy()
+    model = message.content.array_records["arrays"]["model"].numpy()
     device = device_of(context, experiment_of(context).devices)
     number = order_of(message).round
     if experiment_of(context).training is not None:
@@ -74,6 +74,7 @@ def learner_in(path: str) -> "Learner":
 
     experiment = experiment_in(path)
     training = experiment.training
+    assert training is not None
     return Learner(training, training.data.federation(experiment.devices, experiment.seed), experiment.seed)
 
 
