@@ -153,7 +153,7 @@ def main() -> None:
     """The command line."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/flower").absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    experiment, console = fleet(), Console(width=100)
+    experiment, console = fleet(), Console(width=130)
     with started(folder):
         console.print(f"{experiment.devices} nodes with TLS and keys; logs and books in {folder}")
         records = lines_of(folder / "books" / "rounds.jsonl", experiment.rounds)
@@ -174,9 +174,19 @@ def main() -> None:
 def table(records: list[dict[str, Any]], timing: list[dict[str, Any]], simulated: list[Any]) -> Table:
     """A line a round. Airtime is the network's, in which the devices decide; wall is this machine's."""
     result = Table(title="Flower beside the simulator", box=box.SIMPLE_HEAD)
-    for heading in ("round", "sent", "weights", "air, ms", "accuracy", "sent", "weights", "air, ms", "accuracy"):
-        result.add_column(heading, justify="right")
-    result.add_column("wall, s", justify="right")
+    for heading in (
+        "round",
+        "sent",
+        "weights",
+        "air, ms",
+        "accuracy",
+        "sent",
+        "weights",
+        "air, ms",
+        "accuracy",
+        "wall, s",
+    ):
+        result.add_column(heading, justify="right", no_wrap=True)
     for ours, theirs, wall in zip(records, simulated, timing, strict=True):
         result.add_row(
             str(ours["round"]),

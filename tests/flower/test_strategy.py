@@ -283,3 +283,26 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
     grid = Handed(tmp_path / "state")
     strategy(tmp_path).start(grid, zeros(), 1, train_config=config)
     assert all(m.content["config"]["lr"] == 0.1 for m in grid.sent if m.metadata.message_type == "train")
+
+
+def test_a_node_that_leaves_holds_up_nothing(tmp_path: Path) -> None:
+    """Six must be there for the training to begin, and later rounds begin with whoever is."""
+    grid = Handed(tmp_path / "state")
+    there, gone = dict(grid.nodes), list(grid.nodes)[-1]
+    grid.nodes = {}
+    looked: list[int] = []
+
+    def connected() -> Iterable[int]:
+        looked.append(len(grid.nodes))
+        grid.nodes = there if len(looked) > 2 else {}
+        if len(lines_so_far()) == 2:
+            grid.nodes = {node: device for node, device in there.items() if node != gone}
+        return list(grid.nodes)
+
+    def lines_so_far() -> list[str]:
+        return lines(tmp_path) if (tmp_path / "books" / "rounds.jsonl").exists() else []
+
+    grid.get_node_ids = connected  # type: ignore[method-assign]
+    strategy(tmp_path, min_available_nodes=6).start(grid, zeros(), 4)
+    silent = [json.loads(line)["silent"] for line in lines(tmp_path)]
+    assert silent == [[], [], [5], []]

@@ -45,7 +45,8 @@ def settings_of(policy: LocalPolicy[Any], seed: int) -> str:
     for part, value in parts.items():
         for field in dataclasses.fields(value):  # type: ignore[arg-type]  # every part is a dataclass
             setting = getattr(value, field.name)
-            if field.name not in (*_OF_EACH_DEVICE, "link") and not isinstance(setting, np.ndarray):
+            own = field.name in (*_OF_EACH_DEVICE, "link") or isinstance(setting, np.ndarray)
+            if not own and setting is not None:
                 table[f"{part}.{field.name}"] = setting
     return json.dumps(table, default=str)
 

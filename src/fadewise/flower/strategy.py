@@ -80,7 +80,8 @@ class Scheduled(FedAvg):
         all, and whoever decides to take part trains at once and answers with its update.
     decide_s: how long to wait for decisions, of which a round needs none in particular. How long to wait
         for updates is `timeout` of `start`. Whoever comes later is lost for the round.
-    min_available_nodes: how many nodes must be connected for a round to begin.
+    min_available_nodes: how many nodes must be connected for the training to begin, or to go on when it is
+        started again. From then on a round begins with whoever is there.
     fraction_evaluate, and what else is given: as in FedAvg.
     """
 
@@ -103,6 +104,7 @@ class Scheduled(FedAvg):
         self.exchanges = checks.whole("exchanges", exchanges, least=1, most=2)
         self.decide_s = checks.number("decide_s", decide_s, above=0)
         self._timeout_s = 3600.0
+        self._awaited = 1
         self._books = Books.opened(rules)
         self._layout: Layout | None = None
         self._round: Round | None = None
@@ -130,6 +132,7 @@ class Scheduled(FedAvg):
     ) -> Result:
         """As FedAvg's, from the round on that the folder has come to; `timeout` is for the updates of a round."""
         self._timeout_s = checks.number("timeout", timeout, above=0)
+        self._awaited = max(self.min_available_nodes, 1)
         self._layout = layout = Layout(initial_arrays)
         result = Result()
         folder = RunFolder(self.folder)
@@ -174,7 +177,7 @@ class Scheduled(FedAvg):
             for node in nodes
         ]
         answers = self._answers(self._exchange(grid, messages, self.decide_s, "decide_s"))
-        self._round = self._drawn(number, list(answers.values()), answers)
+        self._round = self._drawn(number, answers)
         return self._to_participants(self._round)
 
     def aggregate_train(
@@ -187,7 +190,7 @@ class Scheduled(FedAvg):
         replies = list(replies)
         if self._round is None:
             answers = self._answers(replies)
-            self._round = self._drawn(underway.number, list(answers.values()), answers)
+            self._round = self._drawn(underway.number, answers)
             if self._round.draw.fallback:
                 asked = self._to_participants(self._round)
                 replies = list(self._exchange(underway.grid, asked, self._timeout_s, "train_s"))
@@ -215,8 +218,9 @@ class Scheduled(FedAvg):
 
     def _connected(self, grid: Grid) -> list[int]:
         """The nodes that are there, once there are enough of them."""
-        while len(nodes := sorted(grid.get_node_ids())) < self.min_available_nodes:
+        while len(nodes := sorted(grid.get_node_ids())) < self._awaited:
             time.sleep(_POLL_S)
+        self._awaited = 1
         return nodes
 
     def _decision(self, node: int, number: int) -> Order:
@@ -246,10 +250,10 @@ class Scheduled(FedAvg):
                 self._complain(node, str(error))
         return answers
 
-    def _drawn(self, number: int, answers: list[Answer], of_nodes: Mapping[int, Answer]) -> Round:
-        """The round, from the answers on; who is believed is found at the node that answered."""
-        drawn = Round(self.rules, self._books, number, answers)
-        self._nodes = {a.device: node for node, a in of_nodes.items() if a.device in drawn.answers}
+    def _drawn(self, number: int, answers: Mapping[int, Answer]) -> Round:
+        """The round, from the nodes' answers on; a device that is believed is at the node that answered for it."""
+        drawn = Round(self.rules, self._books, number, list(answers.values()))
+        self._nodes = {answer.device: node for node, answer in answers.items() if answer.device in drawn.answers}
         return drawn
 
     def _to_participants(self, drawn: Round) -> list[Message]:
