@@ -62,8 +62,8 @@ def test_asked_again_it_gives_the_same_answer_and_counts_once(tmp_path: Path) ->
         assert again.decide(0, audited=True) == answer
         assert again.state.backlog[0] == backlog
     assert answer.state == (0.0,)
-    for again in (first, restarted, agent(tmp_path)):
-        again.join(0, asked=True)
+    for _ in range(3):
+        agent(tmp_path).join(0, asked=True)
     assert agent(tmp_path).state.backlog[0] == backlog + answer.power
 
 

@@ -39,7 +39,6 @@ def screened(
             refused[device] = f"is not enrolled: devices are numbered 0 to {rules.devices - 1}"
         elif device in believed or device in refused:
             # Which of the two is the device cannot be known.
-            believed.pop(device, None)
             refused[device] = "answered from more than one node"
         else:
             complaint = _complaint(rules, int(heard[device]), number, answer, float(coins[device]), ours)
