@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ def screened(
     """
     believed: dict[int, Answer] = {}
     refused: dict[int, str] = {}
+    peaks = np.broadcast_to(rules.policy.link.peak_power, rules.devices)
     coins = Stream(rules.seed, number).uniforms("draw", rules.devices)
     ours = settings_of(rules.policy, rules.seed)
     for answer in answers:
@@ -41,7 +43,8 @@ def screened(
             # Which of the two is the device cannot be known.
             refused[device] = "answered from more than one node"
         else:
-            complaint = _complaint(rules, int(heard[device]), number, answer, float(coins[device]), ours)
+            known = _Known(int(heard[device]), float(peaks[device]), float(coins[device]), ours)
+            complaint = _complaint(rules, known, number, answer)
             if complaint is None:
                 believed[device] = answer
             else:
@@ -51,9 +54,18 @@ def screened(
     return {device: answer for device, answer in sorted(believed.items()) if device not in refused}, refused
 
 
-def _complaint(rules: Rules, heard: int, number: int, answer: Answer, coin: float, ours: str) -> str | None:
+class _Known(NamedTuple):
+    """What the server knows of a device by itself."""
+
+    heard: int
+    peak: float
+    coin: float
+    settings: str
+
+
+def _complaint(rules: Rules, known: _Known, number: int, answer: Answer) -> str | None:
     q, power = answer.probability, answer.power
-    peak = float(np.broadcast_to(rules.policy.link.peak_power, rules.devices)[answer.device])
+    heard, peak, coin, ours = known
     if answer.settings != ours:
         return f"decides by other settings: {difference(ours, answer.settings)}"
     if answer.round != number:
