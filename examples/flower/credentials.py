@@ -17,6 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 DAYS = 365
 
@@ -29,7 +30,7 @@ def written(path: Path, content: bytes, secret: bool = False) -> None:
 
 def named(name: str) -> x509.Name:
     """A certificate's subject."""
-    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def certificates(folder: Path, host: str) -> None:
@@ -67,7 +68,7 @@ def certificates(folder: Path, host: str) -> None:
     certificate = (
         begun(named(host), server.public_key())
         .add_extension(names, critical=False)
-        .add_extension(x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(issuer, critical=False)
         .sign(authority, hashes.SHA384())
     )

@@ -173,7 +173,8 @@ def main() -> None:
 
 def table(records: list[dict[str, Any]], timing: list[dict[str, Any]], simulated: list[Any]) -> Table:
     """A line a round. Airtime is the network's, in which the devices decide; wall is this machine's."""
-    result = Table(title="Flower beside the simulator", box=box.SIMPLE_HEAD)
+    caption = "left on devices, right in the simulator; air is the network's time, wall this machine's"
+    result = Table(title="Flower beside the simulator", caption=caption, box=box.SIMPLE_HEAD)
     for heading in (
         "round",
         "sent",

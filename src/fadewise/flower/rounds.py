@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fadewise.flower import delivery
 from fadewise.flower.answers import Answer
 from fadewise.flower.rules import Rules
-from fadewise.flower.screening import screened, share_of, update_complaint
+from fadewise.flower.screening import screened, update_complaint
 from fadewise.learning import aggregation
 from fadewise.randomness import Stream
 from fadewise.sampling import Decision, Draw, Poisson
@@ -143,6 +143,7 @@ class Round:
         self.number = number
         self._rules = rules
         self._books = books
+        self._shares = np.broadcast_to(rules.policy.shares, rules.devices)
         self.answers, self.refused = screened(rules, books.heard, number, answers)
         probability, power = np.zeros((2, rules.devices))
         for device, answer in self.answers.items():
@@ -253,7 +254,7 @@ class Round:
             losses=losses,
             update_norms=norms,
             cut_share=self._cut_share(),
-            excluded_share=share_of(rules, out_of_reach),
+            excluded_share=float(self._shares[out_of_reach].sum()),
             airtime_s=self.airtime_s,
             total_airtime_s=float(books.airtime_s),
             mean_power=float(books.spent.mean()) / (self.number + 1),
@@ -269,5 +270,4 @@ class Round:
             delivery.reciprocal(self._books.deliveries) if rules.delivery_intervals else 1.0
         )
         below = (self.decision.probability > 0) & (arriving < rules.floor)
-        shares = np.broadcast_to(rules.policy.shares, rules.devices)
-        return float((shares[below] * (1 - arriving[below] / rules.floor)).sum())
+        return float((self._shares[below] * (1 - arriving[below] / rules.floor)).sum())

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fadewise.checks import part
 from fadewise.errors import FadewiseError
 from fadewise.flower.answers import Answer, difference, settings_of
 from fadewise.flower.rules import Rules
@@ -128,9 +127,3 @@ def update_complaint(rules: Rules, norm: float, loss: float, median: float, weig
     if weight * norm >= most:
         return f"sent an update of norm {norm:.3g}, which at weight {weight:.3g} is beyond what a sum can hold"
     return None
-
-
-def share_of(rules: Rules, devices: NDArray[np.int64] | list[int]) -> float:
-    """What part of the average that is estimated these devices have."""
-    shares = np.broadcast_to(rules.policy.shares, rules.devices)
-    return float(np.add.reduce(np.asarray(part(shares, np.asarray(devices, np.int64)))))
