@@ -30,10 +30,10 @@ test: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses auto --dist loadgroup
+	$(BIN)/pytest --numprocesses auto
 
 test-quick: $(INSTALLED)
-	$(BIN)/pytest --numprocesses auto --dist loadgroup -m 'not slow'
+	$(BIN)/pytest --numprocesses auto -m 'not slow'
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/decide.py

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 APP = Path(__file__).parent / "app"
 CREDENTIALS = Path(__file__).parents[2] / "examples" / "flower" / "credentials.py"
 PATIENCE_S = 180.0
@@ -185,9 +187,16 @@ class Federation:
         return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
     def until_round(self, number: int) -> list[dict[str, Any]]:
-        """The records once so many rounds have been played."""
-        until(lambda: len(self.records()) >= number, f"round {number} of {self.folder}")
+        """The records once so many rounds have been played and saved."""
+        until(lambda: self._rounds_saved() >= number, f"round {number} of {self.folder}")
         return self.records()
+
+    def _rounds_saved(self) -> int:
+        try:
+            with np.load(self.books / "checkpoint.npz") as arrays:
+                return int(arrays["memory.round"])
+        except FileNotFoundError:  # none yet, or just then renamed
+            return 0
 
     def hold(self, point: str, device: int) -> None:
         """Makes a device stop at a point until it is let go."""

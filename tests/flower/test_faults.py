@@ -5,8 +5,9 @@ The books are right if they are, byte for byte, what a replay without a network 
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Iterator
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +24,44 @@ ROUNDS = 10
 
 
 class Eventful:
-    """A federation to which everything has happened that happens to devices, after its last round."""
+    """What a federation has left behind to which everything has happened that happens to devices."""
 
-    def __init__(self, federation: Federation, replay_in: Path) -> None:
-        self.records = federation.records()
-        self.lines = (federation.books / "rounds.jsonl").read_text().splitlines()
-        experiment = fw.load(str(federation.experiment))
+    def __init__(self, folder: Path, replay_in: Path) -> None:
+        self.lines = (folder / "books" / "rounds.jsonl").read_text().splitlines()
+        self.records = [json.loads(line) for line in self.lines]
+        experiment = fw.load(str(folder / "fleet.toml"))
         self.replay = Replay(experiment, replay_in)
         self.replayed = self.replay.all(self.records)
-        self.agents = agents_of(experiment, federation.state)
-        with np.load(federation.books / "checkpoint.npz") as arrays:
+        self.agents = agents_of(experiment, folder / "state")
+        with np.load(folder / "books" / "checkpoint.npz") as arrays:
             self.model = arrays["memory.model"]
             self.lost_times = arrays["memory.books.lost"]
 
 
 @pytest.fixture(scope="module")
-def eventful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eventful]:
-    with Federation(tmp_path_factory.mktemp("eventful")) as federation:
+def eventful(tmp_path_factory: pytest.TempPathFactory) -> Eventful:
+    """The federation is one for all of its tests, in whichever process they are: the first to come plays it."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "eventful"
+    with (shared / "eventful.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            folder.mkdir()
+            play_eventful(folder)
+    return Eventful(folder, tmp_path_factory.mktemp("replay"))
+
+
+def play_eventful(folder: Path) -> None:
+    with Federation(folder) as federation:
         federation.hold("decide", SILENT)
         federation.hold("train", LOST)
         federation.superlink()
         federation.devices("others", "0-2")
         for device in (LOST, RESTARTED, SILENT):
             federation.devices(f"device {device}", str(device))
-        federation.run(rounds=ROUNDS, nodes=6, decide_s=6.0, train_s=6.0)
+        federation.run(rounds=ROUNDS, nodes=6, decide_s=6.0, train_s=15.0)
 
         federation.until_held("train", LOST)
         federation.killed(f"device {LOST}")
@@ -64,18 +79,12 @@ def eventful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eventful]:
         federation.let_go("decide", SILENT)
         federation.devices(f"device {SILENT}", str(SILENT))
         federation.until_round(ROUNDS)
-        yield Eventful(federation, tmp_path_factory.mktemp("replay"))
-
-
-one_process = pytest.mark.xdist_group("eventful")
-"""The federation is one for all of its tests."""
 
 
 def rounds_in(records: list[dict[str, Any]], what: str, device: int) -> list[int]:
     return [record["round"] for record in records if device in record[what]]
 
 
-@one_process
 def test_a_device_killed_between_decision_and_upload_is_lost_once(eventful: Eventful) -> None:
     """It had announced its update, so the round waits until its deadline and ends without."""
     lost = rounds_in(eventful.records, "lost", LOST)
@@ -88,7 +97,6 @@ def test_a_device_killed_between_decision_and_upload_is_lost_once(eventful: Even
     assert later, "it answers again once it is restarted"
 
 
-@one_process
 def test_a_device_killed_and_restarted_goes_on_with_its_backlog(eventful: Eventful) -> None:
     silent = rounds_in(eventful.records, "silent", RESTARTED)
     assert silent, "it is killed before it decides, and that round is without it"
@@ -98,7 +106,6 @@ def test_a_device_killed_and_restarted_goes_on_with_its_backlog(eventful: Eventf
     assert ours.decide(ROUNDS - 1) == theirs.decide(ROUNDS - 1)
 
 
-@one_process
 def test_a_device_that_never_answers_holds_up_no_more_than_its_deadline(eventful: Eventful) -> None:
     silent = rounds_in(eventful.records, "silent", SILENT)
     assert silent[:2] == [0, 1]
@@ -109,7 +116,6 @@ def test_a_device_that_never_answers_holds_up_no_more_than_its_deadline(eventful
         assert record["excluded_share"] == pytest.approx(len(record["silent"]) / 6)
 
 
-@one_process
 def test_after_all_that_books_and_backlogs_are_right(eventful: Eventful) -> None:
     assert eventful.lines == eventful.replayed
     assert eventful.model.tobytes() == eventful.replay.model.tobytes()

@@ -4,8 +4,8 @@
         --node-config 'state="state"'
 
 A SuperNode looks for messages every three seconds and starts a process for each. That keeps apps apart and costs
-seconds a message. Here a thread is a node, it looks every so many milliseconds, and the ClientApp stays loaded. What
-goes over the network is what Flower's own SuperNode sends: its Fleet connection is used.
+seconds a message. Here a thread is a node, it looks every so many milliseconds, and the ClientApp stays loaded, one
+for all threads. What goes over the network is what Flower's own SuperNode sends: its Fleet connection is used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The devices of the tests. A file in a device's state folder makes it stop at a point until it is removed."""
 
 import functools
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,11 @@ def learner_in(path: str) -> "Learner":
     return Learner(training, training.data.federation(experiment.devices, experiment.seed), experiment.seed)
 
 
+one_at_a_time = threading.Lock()
+"""The nodes of a process share its one Learner."""
+
+
 def learned(path: str, model: np.ndarray, device: int, number: int) -> tuple[np.ndarray, float]:
-    outcome = learner_in(path).train(model, device, fw.Stream(experiment_in(path).seed, number))
-    return outcome.update, outcome.loss
+    with one_at_a_time:
+        outcome = learner_in(path).train(model, device, fw.Stream(experiment_in(path).seed, number))
+        return outcome.update.copy(), outcome.loss
