@@ -61,7 +61,7 @@ def play_eventful(folder: Path) -> None:
         federation.devices("others", "0-2")
         for device in (LOST, RESTARTED, SILENT):
             federation.devices(f"device {device}", str(device))
-        federation.run(rounds=ROUNDS, nodes=6, decide_s=6.0, train_s=15.0)
+        federation.run(rounds=ROUNDS, nodes=6, decide_s=4.0, train_s=12.0)
 
         federation.until_held("train", LOST)
         federation.killed(f"device {LOST}")
