@@ -85,7 +85,7 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "no airtime": ({"airtime_s": 0.0}, "for 0 s"),
     "endless airtime": ({"airtime_s": math.inf}, "for inf s"),
     "another round": ({"round": 3}, "answered for round 3 in round 0"),
-    "too many rounds": ({"volunteered": 4}, "it had volunteered 4 times; it told of 0 in 0 rounds"),
+    "too many rounds": ({"volunteered": 4}, "it had volunteered 4 times in 0 rounds"),
     "other settings": ({"settings": "{}"}, "decides by other settings: seed is None there and 3 here"),
     "settings that are none": ({"settings": "\x00"}, "its settings cannot be read"),
 }
@@ -250,6 +250,22 @@ def test_lost_updates_are_counted_and_delivery_learns(agents: list[DeviceAgent])
     assert books.delivered.tolist() == [attempts[0] // 3, *attempts[1:]]
     later = Round(RULES, books, 60, answers(agents, 60))
     assert later.delivery.tolist() == [3.0 if n == 0 else 1.0 for n in later.draw.devices]
+
+
+def test_a_device_that_begins_anew_is_believed(tmp_path: Path, agents: list[DeviceAgent]) -> None:
+    """Its file was lost, and with it how often it had volunteered; nobody takes that for lost updates."""
+    books = Books.opened(RULES)
+    for number in range(30):
+        round = Round(RULES, books, number, answers(agents, number))
+        books = round.close(NUMBERS, all_of(round)).books
+    assert books.heard[2] > 2
+    (tmp_path / "2.npz").unlink()
+    agents[2] = DeviceAgent(POLICY, 2, SEED, gains_of_channel(fw.Rayleigh(2.0), 2, SEED), tmp_path / "2.npz")
+    for number in range(30, 60):
+        round = Round(RULES, books, number, answers(agents, number))
+        assert not round.refused
+        books = round.close(NUMBERS, all_of(round)).books
+    assert books.deliveries.intervals.max() == 1
 
 
 def test_rules_that_cannot_be_are_refused() -> None:

@@ -144,7 +144,7 @@ class Round:
         self._rules = rules
         self._books = books
         self._shares = np.broadcast_to(rules.policy.shares, rules.devices)
-        self.answers, self.refused = screened(rules, books.heard, number, answers)
+        self.answers, self.refused = screened(rules, number, answers)
         probability, power = np.zeros((2, rules.devices))
         for device, answer in self.answers.items():
             probability[device], power[device] = answer.probability, answer.power
@@ -199,7 +199,8 @@ class Round:
         heard = books.heard.copy()
         unheard = np.zeros(rules.devices, np.int64)
         for device, answer in self.answers.items():
-            unheard[device] = answer.volunteered - heard[device]
+            # A device whose file was removed counts from 0 again.
+            unheard[device] = max(answer.volunteered - heard[device], 0)
             heard[device] = answer.volunteered + answer.takes_part
         counts = {"delivered": delivered, "lost": lost, "refused": [d for d in refused if 0 <= d < rules.devices]}
         counted = {name: getattr(books, name).copy() for name in counts}
