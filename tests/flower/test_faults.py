@@ -18,6 +18,8 @@ import fadewise as fw
 from tests.flower.federation import Federation
 from tests.flower.replay import Replay, agents_of
 
+pytestmark = pytest.mark.slow
+
 LOST, RESTARTED, SILENT = 3, 4, 5
 """The devices to which something happens."""
 ROUNDS = 10

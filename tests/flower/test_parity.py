@@ -13,6 +13,8 @@ from fadewise.simulation.ranks import join
 from tests.flower.federation import EXPERIMENT, Federation
 from tests.flower.replay import agents_of
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 20
 
 LEARNING = """
