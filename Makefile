@@ -3,12 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test test-quick bench bench-peers format clean
+.PHONY: demo flower-demo test test-quick bench bench-peers format clean
 
 $(INSTALLED): pyproject.toml constraints.txt hatch_build.py $(wildcard src/fadewise/learning/native/*.[ch]pp) src/fadewise/learning/native/build.py
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable '.[plots,train]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable '.[plots,train,flower]'
 	touch $@
 
 demo: $(INSTALLED)
@@ -22,6 +22,10 @@ demo: $(INSTALLED)
 	$(BIN)/python -m fadewise.studies.frontier --plot out/frontier.svg
 	$(BIN)/fadewise reproduce saving --out out
 	$(BIN)/fadewise compare out/runs --over uniform --target accuracy=0.65
+
+# Four Flower nodes on this machine, with TLS and keys, beside the simulator; some minutes.
+flower-demo: $(INSTALLED)
+	$(BIN)/python examples/flower/demo.py out/flower
 
 test: $(INSTALLED)
 	$(BIN)/ruff check

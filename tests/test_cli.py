@@ -281,7 +281,7 @@ def test_a_wrong_word_gets_one_sentence(words: tuple[str, ...], said: str, capsy
     [
         (("plant",), "No such command 'plant'"),
         (("plan",), "Missing argument 'PRESET_OR_FILE'"),
-        (("plan", PRESET, "more"), "unexpected extra argument(s) (more)"),
+        (("plan", PRESET, "more"), "unexpected extra argument"),
         (("plan", PRESET, "--round", "3"), "No such option: --round"),
         (("plan", PRESET, "--set"), "Option '--set' requires an argument"),
         (("presets", "list"), "No such command 'list'"),

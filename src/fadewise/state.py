@@ -72,6 +72,15 @@ def save_state(path: str | Path, state: tuple[Any, ...]) -> None:
         raise
 
 
+def sync_folder(path: Path) -> None:
+    """Makes the renames in a folder last through a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def load_state(path: str | Path, like: S) -> S:
     """Reads a state that `save_state` wrote; `like` is a fresh state of the same kind and size."""
     try:

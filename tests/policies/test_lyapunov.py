@@ -365,3 +365,16 @@ def test_at_the_ends_of_the_range_decisions_are_numbers(extreme: float) -> None:
             decision, state = policy.decide(Backlog(np.array([0.0, 1e-9, 1e9])), np.array([1e-3, 1.0, 1e3]))
             for values in (decision.probability, decision.power, state.backlog):
                 assert np.isfinite(values).all()
+
+
+def test_above_the_lowest_peak_power_and_below_ones_own() -> None:
+    link = fw.Link(22e6, 1.7e6, peak_power=np.array([1.0, 100.0]))
+    policy = fw.Lyapunov(link, 2, airtime_weight=100.0)
+    state, gains = Backlog(np.array([1e6, 1e2])), np.array([2.0, 2.0])
+    decision, _ = policy.decide(state, gains)
+    assert decision.power[0] < 1.0 < decision.power[1] < 100.0
+    for device in range(2):
+        alone = fw.Lyapunov(link.of_device(device), 2, airtime_weight=100.0)
+        one, _ = alone.decide(Backlog(state.backlog[device : device + 1]), gains[device : device + 1])
+        assert one.power[0] == decision.power[device]
+        assert one.probability[0] == decision.probability[device]

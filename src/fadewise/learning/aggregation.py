@@ -20,7 +20,7 @@ def add(total: NDArray[np.int64], update: NDArray[np.float32], weight: float) ->
     for first in range(0, len(total), BLOCK):
         part = total[first : first + BLOCK]
         product = scratch[: len(part)]
-        np.multiply(update[first : first + BLOCK], weight * _ONE, out=product)
+        np.multiply(update[first : first + BLOCK], weight * _ONE, out=product, dtype=np.float64)
         np.rint(product, out=product)
         part += product.astype(np.int64)
 

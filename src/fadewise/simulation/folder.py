@@ -29,7 +29,7 @@ import tomli_w
 from fadewise.errors import FadewiseError, shown
 from fadewise.manifest import differences
 from fadewise.simulation.records import Record, parsed
-from fadewise.state import load_state, save_state
+from fadewise.state import load_state, save_state, sync_folder
 
 if TYPE_CHECKING:
     from fadewise.simulation.engine import Memory
@@ -168,7 +168,7 @@ class RunFolder:
             if last.exists():
                 last.replace(self.path / PREVIOUS)
             fresh.replace(last)
-            _sync_folder(self.path)
+            sync_folder(self.path)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Writes the summary: the run has ended."""
@@ -211,15 +211,6 @@ def _opened_at(path: Path, size: int) -> IO[bytes]:
     file.truncate(size)
     file.seek(size)
     return file
-
-
-def _sync_folder(path: Path) -> None:
-    """Makes the renames in a folder last through a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

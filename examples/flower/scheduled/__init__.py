@@ -1,0 +1,1 @@
+"""A Flower app in which every device decides for itself whether it takes part."""

@@ -1,0 +1,165 @@
+"""The device's side: its own policy, its own backlog on its own disk, and a decision that holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fadewise import checks
+from fadewise.errors import FadewiseError
+from fadewise.flower.answers import Answer, settings_of
+from fadewise.flower.gains import Gain, UploadTimes
+from fadewise.policies import Feedback, LocalPolicy
+from fadewise.randomness import Stream, stream
+from fadewise.sampling import Decision, Poisson, drawn
+from fadewise.state import flatten, load_state, save_state, sync_folder
+
+
+class _Memory(NamedTuple):
+    """What a device remembers; on disk after every change.
+
+    before, after: the policy's state before and after the last decision.
+    round: the last decided round; -1 where there is none yet.
+    gain, probability, power, takes_part: of that decision.
+    asked: whether the device has been asked to send in that round without having volunteered.
+    volunteered: in how many rounds it has taken part of its own accord, the last included.
+    """
+
+    before: Any
+    after: Any
+    round: Any
+    gain: Any
+    probability: Any
+    power: Any
+    takes_part: Any
+    asked: Any
+    volunteered: Any
+
+
+class DeviceAgent:
+    """Decides for one device of a population, as the simulator would decide for it, bit for bit.
+
+    A decision is made once a round. It is on disk before it is told, so that a device that is killed and
+    asked again gives the same answer, and its power is counted once.
+
+    policy: the population's; the device takes its own part of what is per device.
+    device: the device's number in the population, which never changes, whatever the network calls it.
+    seed: the run's.
+    gain: its channel gain as a function of the round (see `gains`).
+    path: its file, one for each run; made in the first round.
+    """
+
+    def __init__(self, policy: LocalPolicy[Any], device: int, seed: int, gain: Gain, path: str | Path) -> None:
+        checks.instance("policy", policy, LocalPolicy, "fw.Lyapunov(link, population=100, airtime_weight=100)")
+        self.device = checks.whole("device", device, least=0, most=policy.population - 1)
+        self.policy = policy_of_device(policy, self.device)
+        self._seed = stream(seed, 0).seed
+        self._settings = settings_of(policy, seed)
+        self._gain = gain
+        self._path = Path(path)
+        state = self.policy.init(1)
+        self._memory = _Memory(state, state, -1, 0.0, 0.0, 0.0, False, False, 0)
+        if self._path.exists():
+            try:
+                self._memory = load_state(self._path, self._memory)
+            except FadewiseError as error:
+                raise FadewiseError(
+                    f"device {self.device} cannot read its backlog ({error}); remove the file to begin with none"
+                ) from None
+
+    @property
+    def state(self) -> Any:
+        """The policy's state, of which the arrays have length one: for `Lyapunov` the backlog."""
+        return self._memory.after
+
+    def decide(self, round: int, audited: bool = False) -> Answer:
+        """The decision for a round: made when it is asked for first, the same ever after.
+
+        audited: whether the answer also tells what it was decided from.
+        """
+        memory = self._memory
+        if round < int(memory.round):
+            raise FadewiseError(
+                f"device {self.device} has decided round {int(memory.round)} of this run; round {round} is over"
+            )
+        if round > int(memory.round):
+            gain = float(self._gain(checks.whole("round", round, least=0)))
+            decision, after = self.policy.decide(memory.after, np.array([gain]))
+            takes_part = bool(Poisson.volunteers(decision, Stream(self._seed, round, self.device))[0])
+            self._remember(
+                _Memory(
+                    before=memory.after,
+                    after=after,
+                    round=round,
+                    gain=gain,
+                    probability=float(decision.probability[0]),
+                    power=float(decision.power[0]),
+                    takes_part=takes_part,
+                    asked=False,
+                    volunteered=int(memory.volunteered) + takes_part,
+                )
+            )
+        return self._answer(audited)
+
+    def join(self, round: int, asked: bool) -> float:
+        """The server wants this device's update; the power to send it with.
+
+        asked: the device has not volunteered, and counts what it now spends: once, however often it is told.
+        """
+        memory = self._memory
+        if round != int(memory.round):
+            raise FadewiseError(
+                f"device {self.device} is to send in round {round}; the last that it has decided is {int(memory.round)}"
+            )
+        if asked and not memory.asked:
+            one = Decision(np.array([float(memory.probability)]), np.array([float(memory.power)]), self.policy.shares)
+            itself = np.zeros(1, np.int64)
+            feedback = Feedback(drawn(one, itself, None, asked=itself, fallback=True))
+            self._remember(memory._replace(after=self.policy.observe(memory.after, feedback), asked=True))
+        return float(memory.power)
+
+    def uploaded(self, round: int, seconds: float) -> None:
+        """The update of a round has taken so long; for a gain that is estimated from that."""
+        if isinstance(self._gain, UploadTimes) and round == int(self._memory.round):
+            self._gain.uploaded(seconds, float(self._memory.power))
+
+    def _answer(self, audited: bool) -> Answer:
+        memory = self._memory
+        gain, power = float(memory.gain), float(memory.power)
+        return Answer(
+            device=self.device,
+            round=int(memory.round),
+            probability=float(memory.probability),
+            power=power,
+            takes_part=bool(memory.takes_part),
+            volunteered=int(memory.volunteered) - bool(memory.takes_part),
+            airtime_s=float(self.policy.link.airtime_s(np.array([gain]), np.array([power]))[0]),
+            settings=self._settings,
+            gain=gain if audited else None,
+            state=tuple(float(value[0]) for value in flatten(memory.before).values()) if audited else None,
+        )
+
+    def _remember(self, memory: _Memory) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        save_state(self._path, memory)
+        sync_folder(self._path.parent)
+        self._memory = memory
+
+
+def policy_of_device(policy: LocalPolicy[Any], device: int) -> LocalPolicy[Any]:
+    """The same policy as one device alone sees it: its own limits, its own share."""
+    if policy.warm_start_rounds:
+        raise FadewiseError(
+            f"policy.warm_start_rounds is {policy.warm_start_rounds}; a device has seen no rounds before the first: "
+            "it must be 0"
+        )
+    one = slice(device, device + 1)
+    own = {
+        field.name: checks.part(value, one)
+        for field in dataclasses.fields(policy)  # type: ignore[arg-type]  # every policy is a dataclass
+        if isinstance(value := getattr(policy, field.name), np.ndarray)
+    }
+    return dataclasses.replace(policy, link=policy.link.of_device(device), **own)  # type: ignore[type-var]

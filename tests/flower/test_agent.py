@@ -1,0 +1,169 @@
+"""The device's side alone: one decision a round, on disk before it is told, the same as among all."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fadewise as fw
+from fadewise.flower import Answer, DeviceAgent, UploadTimes, gain_of_rate, gains_of_channel, gains_of_trace
+
+DEVICES = 8
+LINK = fw.Link(22e6, 1.7e6, peak_power=np.linspace(20.0, 100.0, DEVICES), mean_power=np.linspace(0.5, 2.0, DEVICES))
+SHARES = np.arange(1, DEVICES + 1) / (DEVICES * (DEVICES + 1) / 2)
+POLICY = fw.Lyapunov(LINK, DEVICES, airtime_weight=100.0, data_shares=SHARES)
+SEED = 7
+
+
+def agent(
+    folder: Path, device: int = 2, policy: fw.LocalPolicy[Any] = POLICY, channel: fw.Channel[Any] | None = None
+) -> DeviceAgent:
+    gain = gains_of_channel(channel or fw.Rayleigh(2.0), device, SEED)
+    return DeviceAgent(policy, device, SEED, gain, folder / f"{device}.npz")
+
+
+@pytest.mark.parametrize(
+    "channel", [fw.Rayleigh(2.0), fw.Switched(fw.Rayleigh(2.0), 5.0, 2.0), fw.Bounded(LINK, fw.Rayleigh(2.0))]
+)
+def test_alone_it_decides_what_the_simulator_decides(channel: fw.Channel[Any], tmp_path: Path) -> None:
+    """With limits and shares of its own, through fallbacks; a new process for every round."""
+    experiment = fw.Experiment(DEVICES, channel, POLICY, seed=SEED)
+    states = fw.begin(experiment)
+    asked_in_all = 0
+    for number in range(60):
+        played, states = fw.play(experiment, states, number)
+        for device in range(DEVICES):
+            alone = agent(tmp_path, device, channel=channel)
+            answer = alone.decide(number)
+            assert answer.probability == played.decision.probability[device]
+            assert answer.power == played.decision.power[device]
+            if device in played.draw.devices:
+                asked = device in played.draw.asked
+                assert answer.takes_part != asked
+                assert alone.join(number, asked) == answer.power
+                asked_in_all += asked
+            else:
+                assert not answer.takes_part
+            assert alone.state.backlog[0] == states.policy.backlog[device]
+    assert asked_in_all
+
+
+def test_asked_again_it_gives_the_same_answer_and_counts_once(tmp_path: Path) -> None:
+    first = agent(tmp_path)
+    answer = first.decide(0, audited=True)
+    backlog = first.state.backlog[0]
+    restarted = agent(tmp_path, channel=fw.Rayleigh(1e-3))  # what it would measure now is something else
+    for again in (first, restarted):
+        assert again.decide(0, audited=True) == answer
+        assert again.state.backlog[0] == backlog
+    assert answer.state == (0.0,)
+    for _ in range(3):
+        agent(tmp_path).join(0, asked=True)
+    assert agent(tmp_path).state.backlog[0] == backlog + answer.power
+
+
+def test_a_decision_is_on_disk_before_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = agent(tmp_path)
+    one.decide(0)
+    before = (tmp_path / "2.npz").read_bytes()
+    monkeypatch.setattr("numpy.savez", lambda *_, **__: (_ for _ in ()).throw(OSError("no space left")))
+    with pytest.raises(fw.FadewiseError, match="no space left"):
+        one.decide(1)
+    assert (tmp_path / "2.npz").read_bytes() == before
+    monkeypatch.undo()
+    assert one.decide(1) == agent(tmp_path).decide(1)
+
+
+def test_rounds_that_are_over_are_refused(tmp_path: Path) -> None:
+    one = agent(tmp_path)
+    one.decide(5)
+    with pytest.raises(fw.FadewiseError, match="device 2 has decided round 5 of this run; round 4 is over"):
+        one.decide(4)
+    with pytest.raises(fw.FadewiseError, match="is to send in round 6; the last that it has decided is 5"):
+        one.join(6, asked=False)
+
+
+def test_it_tells_how_often_it_has_volunteered(tmp_path: Path) -> None:
+    volunteered = 0
+    for number in range(40):
+        answer = agent(tmp_path).decide(number)
+        assert answer.volunteered == volunteered
+        assert agent(tmp_path).decide(number).volunteered == volunteered
+        volunteered += answer.takes_part
+    assert volunteered > 3
+
+
+def test_a_file_that_is_damaged_is_named(tmp_path: Path) -> None:
+    agent(tmp_path).decide(0)
+    file = tmp_path / "2.npz"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    with pytest.raises(fw.FadewiseError, match=r"device 2 cannot read its backlog .*remove the file"):
+        agent(tmp_path)
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(fw.FadewiseError, match="device 2 cannot read its backlog"):
+        agent(tmp_path)
+
+
+def test_what_cannot_be_on_a_device_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(fw.FadewiseError, match=r"warm_start_rounds is 5; .* it must be 0"):
+        agent(tmp_path, policy=dataclasses.replace(POLICY, warm_start_rounds=5))
+    with pytest.raises(fw.FadewiseError, match="device is 8; it must be a whole number at least 0 and at most 7"):
+        agent(tmp_path, device=8)
+    bad = DeviceAgent(POLICY, 0, SEED, lambda round: math.nan, tmp_path / "bad.npz")
+    with pytest.raises(fw.FadewiseError, match="the channel gain of device 0 is nan"):
+        bad.decide(0)
+    assert not (tmp_path / "bad.npz").exists()
+
+
+def test_a_trace_gives_a_device_its_column(tmp_path: Path) -> None:
+    gains = np.array([[1.0, 2.0], [0.0, 3.0]])
+    np.savez(tmp_path / "trace.npz", gains=gains)
+    gain = gains_of_trace(tmp_path / "trace.npz", column=1)
+    assert [gain(0), gain(1)] == [2.0, 3.0]
+    with pytest.raises(fw.FadewiseError, match="ends after round 1"):
+        gain(2)
+    assert gains_of_trace(tmp_path / "trace.npz", repeat=True)(3) == 0.0
+
+
+def test_out_of_reach_it_stays_out(tmp_path: Path) -> None:
+    answer = DeviceAgent(POLICY, 1, SEED, lambda round: 0.0, tmp_path / "1.npz").decide(0)
+    assert answer[:5] == (1, 0, 0.0, 0.0, False)
+    assert answer.airtime_s == math.inf
+
+
+def test_a_rate_becomes_the_gain_that_explains_it() -> None:
+    link = LINK.of_device(3)
+    for gain in (1e-4, 0.3, 50.0):
+        rate = float(link.rate(np.array([gain]), 7.0)[0])
+        assert gain_of_rate(link, rate, 7.0) == pytest.approx(gain, rel=1e-12)
+    assert gain_of_rate(link, 0.0, 7.0) == 0.0
+    with pytest.raises(fw.FadewiseError, match="rate_bits_per_s is -1"):
+        gain_of_rate(link, -1, 7.0)
+
+
+def test_upload_times_become_a_running_estimate(tmp_path: Path) -> None:
+    link = LINK.of_device(3)
+    true = np.array([0.2, 0.4, 0.9, 1.5])
+    times = UploadTimes(link, tmp_path / "uploads.npz", initial=5.0, uploads=3)
+    one = DeviceAgent(POLICY, 3, SEED, times, tmp_path / "3.npz")
+    assert one.decide(0, audited=True).gain == 5.0
+    power = one.join(0, asked=False)
+    for gain in true:
+        one.uploaded(0, float(link.airtime_s(np.array([gain]), power)[0]))
+    one.uploaded(7, 1e-9)  # of a round that is not the last decided: at which power is not known
+    kept = UploadTimes(link, tmp_path / "uploads.npz", initial=5.0, uploads=3)
+    assert kept(1) == pytest.approx(true[-3:].mean(), rel=1e-9)
+    assert DeviceAgent(POLICY, 3, SEED, kept, tmp_path / "3.npz").decide(1, audited=True).gain == kept(1)
+
+
+def test_an_answer_reveals_the_channel_only_to_an_audit(tmp_path: Path) -> None:
+    answer = agent(tmp_path).decide(0)
+    assert isinstance(answer, Answer)
+    assert answer.gain is None
+    assert answer.state is None
