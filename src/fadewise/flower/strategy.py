@@ -204,9 +204,9 @@ class Scheduled(FedAvg):
         """The memory to go on from."""
         fresh = _Memory(0, model, Books.opened(self.rules))
         settings = {"run": self.run, "exchanges": self.exchanges, "rounds": rounds, "rules": self.rules.table()}
-        for sentence in folder.claim(settings, {"fadewise": _version(), "numpy": np.__version__}):
-            log(WARNING, sentence)
+        folder.claim(settings)
         checkpoint, said = folder.last_checkpoint(fresh)  # type: ignore[arg-type]
+        said += folder.describe(settings, {"fadewise": _version(), "numpy": np.__version__})
         for sentence in said:
             log(WARNING, sentence)
         folder.go_on_from(checkpoint)
