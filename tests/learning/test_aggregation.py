@@ -14,7 +14,7 @@ def test_sums_are_the_same_bits_in_any_order_and_any_grouping() -> None:
     def summed(order: list[int]) -> np.ndarray:
         total = np.zeros(updates.shape[1], np.int64)
         for n in order:
-            aggregation.add(total, updates[n], weights[n])
+            aggregation.add(total, updates[n], float(weights[n]))  # a plain number, as training has it
         return total
 
     whole = summed(list(range(13)))
