@@ -133,6 +133,31 @@ def run(
     command.run(source, changes, seed_list, _count(workers, "--workers"), _count(jobs, "--jobs"), out)
 
 
+@app.command()
+def bench(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each network.")] = False,
+) -> None:
+    """What this machine gets from each backend: a step's time for published networks, on one core."""
+    from fadewise.simulation import require_torch
+
+    require_torch()
+    from fadewise.simulation import bench
+
+    with _progress("measuring", len(bench.NETWORKS)) as advance:
+        results = []
+        for network in bench.NETWORKS:
+            results.append(bench.measured(network))
+            advance()
+    if as_json:
+        for result in results:
+            print(json.dumps(result.as_dict()))
+        return
+    console = Console()
+    console.print(tables.of_bench(results))
+    for sentence in dict.fromkeys(result.auto.sentence for result in results):
+        console.print(f'training.backend = "auto": {sentence}', highlight=False, markup=False)
+
+
 @presets.callback()
 def list_presets(context: typer.Context) -> None:
     """The names of all presets."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -15,6 +15,9 @@ from rich.table import Table
 from fadewise import statistics
 from fadewise.planning import Plan
 from fadewise.statistics import Estimate
+
+if TYPE_CHECKING:
+    from fadewise.simulation.bench import Result
 
 
 def of_plan(title: str, plan: Plan) -> Table:
@@ -135,6 +138,23 @@ def of_runs(runs: Sequence[tuple[Path, Mapping[str, Any] | None]]) -> Table:
                 f"{summary['airtime_s']:.1f}",
                 f"{summary['mean_power']:.3g}",
             )
+    return table
+
+
+def of_bench(results: Sequence[Result]) -> Table:
+    """Backends, a line each, and networks, a column each."""
+    table = Table(
+        title="ms a step (times as fast as PyTorch in float32)",
+        caption="steps of 32 samples on one core; medians, the backends taking turns\n"
+        "CIFAR-10, FEMNIST: the paper's networks for these; McMahan, LEAF: theirs",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("", no_wrap=True)
+    for result in results:
+        table.add_column(result.network, justify="right", no_wrap=True)
+    for speeds in zip(*(result.speeds for result in results), strict=True):
+        cells = [f"{speed.step_ms:.2f} ({speed.speedup:.2f})" for speed in speeds]
+        table.add_row(speeds[0].backend, *cells)
     return table
 
 
