@@ -11,8 +11,9 @@ channels-last    a PyTorch loop with torch.optim.SGD; network and images with th
 as written       the same with PyTorch's usual layout
 fadewise         fadewise's own PyTorch backend
 
-Two cores: two processes of each at the same time. AVX2 alone: both in a process where PyTorch may use no more.
-The peak is measured too; of it the share that the kernel reaches counts only multiplications that are really done.
+One core is counted in processor time. Two cores: two processes of each at the same time, by the clock. AVX2 alone:
+both in a process where PyTorch may use no more. The peak is measured too; of it the share that the kernel reaches
+counts only multiplications that are really done.
 
     perf record -e cpu-clock python benchmarks/kernel.py --only CIFAR-10     # the fastest kernel alone, for a profiler
 """
@@ -132,18 +133,19 @@ def participants(network: Network) -> dict[str, Callable[[], NDArray[np.float32]
 
 
 def seconds(network: Network, name: str, count: int) -> float:
+    """Of the processor: what others on the machine do does not count."""
     call = participants(network)[name]
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(count):
         call()
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def peak(target: str) -> float:
     """Multiply-adds a second."""
-    began = time.perf_counter()
-    count = library.multiply_adds(target, 500_000)
-    return count / (time.perf_counter() - began)
+    began = time.process_time()
+    count = library.multiply_adds(target, 5_000_000)
+    return count / (time.process_time() - began)
 
 
 def multiplications(network: Network) -> dict[str, float]:
@@ -221,7 +223,7 @@ def names(network: Network) -> list[str]:
 
 
 def one_core(worker: Worker, network: Network, names: list[str], repeats: int) -> tuple[Times, Times]:
-    """Seconds a participant of each contestant, and the peak of each instruction set, turn by turn."""
+    """Seconds for a participant of each contestant, and the peak of each instruction set, turn by turn."""
     times: Times = {name: [] for name in names}
     peaks: Times = {target: [] for target in library.targets()}
     for _ in range(repeats):
@@ -233,7 +235,7 @@ def one_core(worker: Worker, network: Network, names: list[str], repeats: int) -
 
 
 def two_cores(workers: list[Worker], network: Network, names: list[str], repeats: int) -> Times:
-    """Seconds in which every worker has trained some participants, turn by turn."""
+    """Seconds by the clock in which every worker has trained some participants, turn by turn."""
     times: Times = {name: [] for name in names}
     for _ in range(repeats):
         for name in names:

@@ -152,10 +152,9 @@ def bench(
         for result in results:
             print(json.dumps(result.as_dict()))
         return
-    console = Console()
-    console.print(tables.of_bench(results))
+    tables.print_whole(tables.of_bench(results))
     for sentence in dict.fromkeys(result.auto.sentence for result in results):
-        console.print(f'training.backend = "auto": {sentence}', highlight=False, markup=False)
+        print(f'training.backend = "auto": {sentence}')
 
 
 @presets.callback()

@@ -49,6 +49,7 @@ def test_the_table_fits_and_says_what_auto_takes(
     assert "PyTorch, bfloat16" in text
     assert text.count('training.backend = "auto": computing with ') == 1
     assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
 
 
 def test_without_the_library_pytorch_is_alone(
@@ -75,9 +76,21 @@ def test_backends_do_the_same_work() -> None:
     with one_thread():
         models = {name: work.done_by(backend).copy() for name, backend in bench.backends(work, TINY).items()}
     moved = np.abs(models["PyTorch, float32"] - work.model).max()
+    assert moved > 0
     for name, model in models.items():
         tolerance = 0.2 if "bfloat16" in name else 1e-3
         assert np.abs(model - models["PyTorch, float32"]).max() < tolerance * moved, name
+
+
+def test_speedups_are_medians_of_each_turns_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference, other = [2.0, 3.0, 40.0], [1.0, 3.0, 10.0]
+    monkeypatch.setattr(
+        bench, "seconds_of", lambda calls, turns: {name: reference if name == PYTORCH[0] else other for name in calls}
+    )
+    speeds = {speed.backend: speed for speed in bench.measured(TINY, turns=3).speeds}
+    steps = len(bench.work_of(TINY).batches)
+    assert speeds[PYTORCH[0]][1:] == (1000 * 3.0 / steps, 1.0)
+    assert speeds[PYTORCH[1]][1:] == (1000 * 3.0 / steps, 2.0)
 
 
 def test_backends_take_turns() -> None:

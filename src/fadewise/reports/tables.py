@@ -148,6 +148,7 @@ def of_bench(results: Sequence[Result]) -> Table:
         caption="steps of 32 samples on one core; medians, the backends taking turns\n"
         "CIFAR-10, FEMNIST: the paper's networks for these; McMahan, LEAF: theirs",
         box=box.SIMPLE_HEAD,
+        pad_edge=False,
     )
     table.add_column("", no_wrap=True)
     for result in results:

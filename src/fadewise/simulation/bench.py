@@ -123,15 +123,15 @@ def backends(work: Work, network: Network) -> dict[str, Backend]:
 
 
 def seconds_of(calls: Mapping[str, Callable[[], object]], turns: int) -> dict[str, list[float]]:
-    """The time of a call of each in every turn, after one that warms up."""
+    """Processor time of a call of each in every turn, after one that warms up: others at work do not count."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
     for _ in range(turns):
         for name, call in calls.items():
-            began = time.perf_counter()
+            began = time.process_time()
             call()
-            times[name].append(time.perf_counter() - began)
+            times[name].append(time.process_time() - began)
     return times
 
 
