@@ -77,11 +77,11 @@ class Loop:
             for (name, parameter), value in zip(self._layers.named_parameters(), values, strict=True)
         }
         shard = federation.shard(0)
-        self._images = torch.from_numpy(shard.images).permute(0, 3, 1, 2)
+        self._images = torch.from_numpy(shard.images)
         if channels_last:
             self._layers = self._layers.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         else:
-            self._images = self._images.contiguous()
+            self._images = self._images.permute(0, 3, 1, 2).contiguous()
         self._channels_last = channels_last
         self._labels = torch.from_numpy(shard.labels.astype(np.int64))
         self._mean = torch.from_numpy(federation.mean)[:, None, None]
@@ -112,7 +112,7 @@ class Loop:
     def _normalised(self, rows: Tensor) -> Tensor:
         images = self._images[rows]
         if self._channels_last:
-            images = images.contiguous(memory_format=torch.channels_last)
+            images = images.permute(0, 3, 1, 2)
         return images.float().sub_(self._mean).mul_(self._scale)
 
 
