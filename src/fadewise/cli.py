@@ -234,6 +234,30 @@ def reproduce(
         print(path)
 
 
+@app.command()
+def bench(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each network.")] = False,
+) -> None:
+    """What this machine gets from each backend: a step's time for published networks, on one core."""
+    from fadewise.simulation import require_torch
+
+    require_torch()
+    from fadewise.simulation import bench
+
+    with _progress("measuring", len(bench.NETWORKS)) as advance:
+        results = []
+        for network in bench.NETWORKS:
+            results.append(bench.measured(network))
+            advance()
+    if as_json:
+        for result in results:
+            print(json.dumps(result.as_dict()))
+        return
+    tables.print_whole(tables.of_bench(results))
+    for sentence in dict.fromkeys(result.auto.sentence for result in results):
+        print(f'training.backend = "auto": {sentence}')
+
+
 @presets.callback()
 def list_presets(context: typer.Context) -> None:
     """The names of all presets."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -17,6 +17,9 @@ from fadewise.planning import Plan
 from fadewise.reports.comparison import COSTS, Comparison, Row
 from fadewise.reports.curves import Cost
 from fadewise.statistics import Estimate
+
+if TYPE_CHECKING:
+    from fadewise.simulation.bench import Result
 
 
 def of_plan(title: str, plan: Plan) -> Table:
@@ -173,6 +176,24 @@ def cost_cell(row: Row, cost: Cost) -> str:
     """What a target cost on average; more than that where a run never reached it."""
     at = row.costs[cost]
     return ("" if at.reached else "> ") + f"{at.cost:.4g}"
+
+
+def of_bench(results: Sequence[Result]) -> Table:
+    """Backends, a line each, and networks, a column each."""
+    table = Table(
+        title="ms a step (times as fast as PyTorch in float32)",
+        caption="steps of 32 samples on one core; medians, the backends taking turns\n"
+        "CIFAR-10, FEMNIST: the paper's networks for these; McMahan, LEAF: theirs",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("", no_wrap=True)
+    for result in results:
+        table.add_column(result.network, justify="right", no_wrap=True)
+    for speeds in zip(*(result.speeds for result in results), strict=True):
+        cells = [f"{speed.step_ms:.2f} ({speed.speedup:.2f})" for speed in speeds]
+        table.add_row(speeds[0].backend, *cells)
+    return table
 
 
 _WIDEST = 16

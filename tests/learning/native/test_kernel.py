@@ -214,3 +214,10 @@ def test_arrays_of_other_types_are_refused() -> None:
     wrong = Samples(one.samples.images.astype(np.float32), *one.samples[1:])
     with pytest.raises(ctypes.ArgumentError):
         Kernel(one.shape, TARGETS[0]).train(one.parameters.copy(), wrong, one.rows, 0.1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_peaks_multiply_adds_are_counted(target: str) -> None:
+    count = library.multiply_adds(target, 1)
+    assert count > 0
+    assert library.multiply_adds(target, 1000) == 1000 * count

@@ -9,13 +9,16 @@ Network::~Network() = default;
 
 namespace portable {
 Network* create(const Shape&);
+int64_t multiply_adds(int64_t);
 }
 #ifdef __x86_64__
 namespace avx2 {
 Network* create(const Shape&);
+int64_t multiply_adds(int64_t);
 }
 namespace avx512 {
 Network* create(const Shape&);
+int64_t multiply_adds(int64_t);
 }
 #endif
 
@@ -25,6 +28,7 @@ struct Target {
     const char* name;
     bool (*runs_here)();
     Network* (*create)(const Shape&);
+    int64_t (*multiply_adds)(int64_t);
 };
 
 /// The fastest first.
@@ -36,10 +40,11 @@ const Target TARGETS[] = {
                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                 __builtin_cpu_supports("fma");
      },
-     avx512::create},
-    {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }, avx2::create},
+     avx512::create, avx512::multiply_adds},
+    {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); },
+     avx2::create, avx2::multiply_adds},
 #endif
-    {"portable", [] { return true; }, portable::create},
+    {"portable", [] { return true; }, portable::create, portable::multiply_adds},
 };
 
 constexpr int TARGET_COUNT = sizeof TARGETS / sizeof *TARGETS;
@@ -118,6 +123,14 @@ int64_t fadewise_evaluate(Handle* handle, const float* parameters, const uint8_t
                           double* losses) {
     if (!are_in_range(handle->shape, labels, samples, rows, count)) return -1;
     return handle->network->evaluate(parameters, {images, labels, mean, scale}, rows, count, losses);
+}
+
+/// Multiply-adds at the pace that this instruction set allows: how many they were, -1 where the machine lacks it.
+int64_t fadewise_multiply_adds(const char* name, int64_t rounds) {
+    for (const Target& target : TARGETS) {
+        if (strcmp(target.name, name) == 0 && target.runs_here()) return target.multiply_adds(rounds);
+    }
+    return -1;
 }
 }
 #pragma GCC visibility pop

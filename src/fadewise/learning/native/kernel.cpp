@@ -3,6 +3,7 @@
 #include <new>
 
 #include "network.hpp"
+#include "peak.hpp"
 
 namespace fadewise::FADEWISE_TARGET {
 

@@ -96,6 +96,11 @@ def targets() -> list[str]:
     return names
 
 
+def multiply_adds(target: str, rounds: int) -> int:
+    """Multiply-adds at the pace that this instruction set allows, to be timed; how many they were."""
+    return int(library().fadewise_multiply_adds(target.encode(), rounds))
+
+
 @functools.cache
 def library() -> Any:
     """The library with its functions' types."""
@@ -118,6 +123,8 @@ def library() -> Any:
         handle, _array(np.float32), *samples, _array(np.int64), count, *normalisation, _result(np.float64),
     )  # fmt: skip
     loaded.fadewise_evaluate.restype = count
+    loaded.fadewise_multiply_adds.argtypes = (ctypes.c_char_p, count)
+    loaded.fadewise_multiply_adds.restype = count
     return loaded
 
 
