@@ -42,8 +42,9 @@ class Contestant(NamedTuple):
 
 
 CONTESTANTS = (
-    Contestant("fadewise, float32", "ours"),
-    Contestant("fadewise, bfloat16", "ours", ("--precision", "bfloat16")),
+    Contestant("fadewise, native", "ours"),
+    Contestant("fadewise, PyTorch", "ours", ("--backend", "pytorch")),
+    Contestant("fadewise, PyTorch, bfloat16", "ours", ("--backend", "pytorch", "--precision", "bfloat16")),
     Contestant("Flower, as is", "flower"),
     Contestant("Flower, tuned", "flower", ("--tuned",)),
     Contestant("pfl-research, as is", "pfl_research"),
@@ -166,6 +167,17 @@ def outside(running: list[Running]) -> str:
     return "\n".join(shares)
 
 
+def against_the_fastest(running: list[Running]) -> str:
+    """The native kernel beside the fastest framework as its users run it."""
+    ours = next(one for one in running if one.contestant.name == "fadewise, native")
+    peers = [one for one in running if one.contestant.name.endswith("as is") and one.contestant.script != "plain"]
+    if not peers:
+        return ""
+    fastest = min(peers, key=lambda one: statistics.median(one.times()))
+    ratio = statistics.median(a / b for a, b in zip(fastest.times(), ours.times(), strict=True))
+    return f"fadewise, native: {ratio:.2f} times the rounds a second of {fastest.contestant.name}, the fastest such"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--shape", choices=PARTICIPANTS, action="append", help="both, unless given")
@@ -180,6 +192,7 @@ def main() -> None:
         running = measured(there, shape, arguments.repeats)
         console.print(table(running, shape, arguments.repeats))
         print(outside(running))
+        print(against_the_fastest(running))
     if missing and wanted is None:
         print(f"not installed: {', '.join(sorted(missing))} (make bench-peers)")
 

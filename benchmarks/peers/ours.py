@@ -23,7 +23,7 @@ from fadewise.simulation.run import written
 SEED = 20
 
 
-def experiment(shape: Shape, rounds: int, precision: str) -> fw.Experiment:
+def experiment(shape: Shape, rounds: int, backend: str, precision: str) -> fw.Experiment:
     """The work of all peers: uniform choice of a fixed number, 10 steps of 32, nothing evaluated."""
     random = np.random.default_rng(SEED)
     count = shape.devices * shape.samples
@@ -36,7 +36,7 @@ def experiment(shape: Shape, rounds: int, precision: str) -> fw.Experiment:
         classes=shape.classes,
     )
     policy = fw.Uniform(fw.Link(22e6, 1e6), shape.devices, participants=float(shape.participants))
-    training = Training(data, CNN(), evaluate_every=10**6, precision=precision)  # type: ignore[arg-type]
+    training = Training(data, CNN(), evaluate_every=10**6, backend=backend, precision=precision)  # type: ignore[arg-type]
     return fw.Experiment(shape.devices, fw.Rayleigh(1.0), policy, rounds=rounds, seed=SEED, training=training)
 
 
@@ -49,7 +49,9 @@ def rank(number: int, of: int, store: str, folder: Path | None, options: argpars
     if files is not None:
         files.go_on_from(None)
     with one_thread():
-        simulation = Simulation(experiment(SHAPES[options.shape], options.rounds, options.precision), group)
+        simulation = Simulation(
+            experiment(SHAPES[options.shape], options.rounds, options.backend, options.precision), group
+        )
         group.from_first(None)  # the data take a while to be made
         if pacer is not None:
             pacer.start()
@@ -67,6 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--shape", choices=SHAPES, required=True)
     parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--backend", choices=["native", "pytorch"], default="native")
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
