@@ -71,7 +71,7 @@ def test_clean_under_address_and_undefined_behaviour_sanitizers(tmp_path: Path) 
     assert result.stdout.strip() == "clean", result.stderr[-3000:]
 
 
-@pytest.mark.parametrize("compiler", ("g++", "clang++"))
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_compiles_without_a_warning(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if compiler not in COMPILERS:
         pytest.skip(f"there is no {compiler} here")
