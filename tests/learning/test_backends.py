@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from torch import nn
 
 import fadewise as fw
+from fadewise.data import Arrays
 from fadewise.errors import FadewiseError
 from fadewise.learning import backends
 from fadewise.learning.models import CNN, Logistic
@@ -66,6 +68,36 @@ def test_pytorch_where_the_kernel_cannot(why: str) -> None:
     assert chosen.sentence.startswith(f"computing with PyTorch, not with the native kernel: {why.strip()}")
     with pytest.raises(FadewiseError, match=rf"^training.backend is 'native', but .* be used: {why.strip()}"):
         choice(training(backend="native", **WHY_NOT[why]))
+
+
+def test_pytorch_beyond_the_largest_number_of_classes() -> None:
+    many = dataclasses.replace(arrays(), classes=65537)
+    chosen = choice(Training(many, CNN(first_maps=1, second_maps=1, hidden=1)))
+    assert "classes is 65537, it goes up to 65536" in chosen.sentence
+
+
+@needs_native
+@pytest.mark.parametrize("name", backends._LARGEST)
+def test_the_largest_sizes_are_the_kernels_own(name: str) -> None:
+    field = {"first_maps": "maps1", "second_maps": "maps2", "batch_size": "batch"}.get(name, name)
+    largest, step = backends._LARGEST[name], 4 if name in ("height", "width") else 1
+    shape = library.Shape(4, 4, 1, 3, 1, 1, 1, 1, 1)
+    library.Kernel(shape._replace(**{field: largest}), library.targets()[0])
+    with pytest.raises(FadewiseError, match="beyond its family"):
+        library.Kernel(shape._replace(**{field: largest + step}), library.targets()[0])
+
+
+@needs_native
+def test_images_may_be_views() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (60, 8, 12, 3)).astype(np.uint8)
+    trained = []
+    for given in (images[:, :, ::-1], images[:, :, ::-1].copy()):
+        data = Arrays(given, np.arange(60) % 4, owners=np.arange(60) % 5)
+        train = Training(data, CNN(first_maps=5, second_maps=7, hidden=12), steps=3, batch_size=6, backend="native")
+        policy = fw.Lyapunov(fw.Link(22e6, 1e5), 5, airtime_weight=100.0)
+        simulation = Simulation(fw.Experiment(5, fw.Rayleigh(2.0), policy, rounds=2, training=train), Ranks())
+        trained.append([(record.loss, record.accuracy) for record in simulation.rounds()])
+    assert trained[0] == trained[1]
 
 
 def test_no_library_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class Arrays(Data):
         self.pool()
 
     def pool(self) -> Pool:
-        """The arrays, checked; images are not copied."""
+        """The arrays, checked; images are copied only if they do not lie one after another, as a view's may not."""
         images = _images("images", self.images)
         labels = _numbers("labels", self.labels, len(images))
         owners = None if self.owners is None else _numbers("owners", self.owners, len(images))
@@ -79,7 +79,7 @@ def _images(name: str, value: object) -> Images:
             f"have shape {np.shape(array)}; it must be (samples, height, width) or "
             "(samples, height, width, channels), with at least one sample",
         )
-    return array
+    return np.ascontiguousarray(array)
 
 
 def _numbers(name: str, value: ArrayLike, samples: int) -> Labels:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Images = NDArray[np.uint8]
-"""(samples, height, width, channels); often a memory map that all ranks share."""
+"""(samples, height, width, channels), in this order in memory; often a memory map that all ranks share."""
 
 Labels = NDArray[np.int32]
 

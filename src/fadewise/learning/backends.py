@@ -61,7 +61,16 @@ def choose(training: Training, federation: Federation) -> Choice:
     return Choice(None, f"computing with PyTorch, not with the native kernel: {why_not}")
 
 
-_LARGEST = {"height": 1024, "width": 1024, "first_maps": 1024, "second_maps": 1024, "batch_size": 4096}
+_LARGEST = {
+    "height": 1024,
+    "width": 1024,
+    "first_maps": 1024,
+    "second_maps": 1024,
+    "hidden": 65536,
+    "classes": 65536,
+    "batch_size": 4096,
+}
+"""As in `interface.cpp`, which would refuse what is larger; `auto` has to know before."""
 
 
 def _not_of_the_family(training: Training, federation: Federation) -> str | None:
@@ -80,8 +89,8 @@ def _not_of_the_family(training: Training, federation: Federation) -> str | None
         return f"training.precision is {training.precision!r}, it computes in float32"
     if training.device != "cpu":
         return f"training.device is {training.device!r}, it is for CPUs"
-    sizes = {"height": height, "width": width, "batch_size": training.batch_size}
-    sizes |= {"first_maps": model.first_maps, "second_maps": model.second_maps}
+    sizes = {"height": height, "width": width, "classes": federation.classes, "batch_size": training.batch_size}
+    sizes |= {"first_maps": model.first_maps, "second_maps": model.second_maps, "hidden": model.hidden}
     for name, largest in _LARGEST.items():
         if sizes[name] > largest:
             return f"{name} is {sizes[name]}, it goes up to {largest}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import pytest
 
 from fadewise.learning.native import build
 
-COMPILER = next(filter(shutil.which, ("c++", "g++", "clang++")), None)
+COMPILERS = list(filter(shutil.which, ("c++", "g++", "clang++")))
+COMPILER = next(iter(COMPILERS), None)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler here")
 
 SANITIZED = """
@@ -67,6 +69,33 @@ def test_clean_under_address_and_undefined_behaviour_sanitizers(tmp_path: Path) 
         check=False,
     )
     assert result.stdout.strip() == "clean", result.stderr[-3000:]
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_compiles_without_a_warning(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if compiler not in COMPILERS:
+        pytest.skip(f"there is no {compiler} here")
+    monkeypatch.setenv("CXX", compiler)
+    library = tmp_path / "kernel.so"
+    build.build(library, ("-Wall", "-Wextra", "-Wshadow", "-Werror"))
+    if shutil.which("nm") is None:
+        return
+    # Of two instantiations of one of std's templates the linker keeps any one, so perhaps that with instructions
+    # that this processor lacks. So there must be none: each instruction set's code is in its own namespace.
+    symbols = subprocess.run(["nm", "-C", library], capture_output=True, text=True, check=True).stdout
+    assert "fadewise::portable::" in symbols
+    assert not [line for line in symbols.splitlines() if " U " not in line and "std::" in line]
+
+
+def test_a_processor_is_asked_for_all_that_its_code_is_compiled_with() -> None:
+    # Else the kernel would die of an illegal instruction where a processor, or a virtual one, lacks a part of a level.
+    interface = (build.SOURCES / "interface.cpp").read_text()
+    for target, flags in build._X86_TARGETS.items():
+        asked = re.search(rf'{{"{target}",(.*?){target}::create}}', interface, re.DOTALL)
+        assert asked is not None
+        features = {flag.removeprefix("-m") for flag in flags if "=" not in flag}
+        assert set(re.findall(r'supports\("(\w+)"\)', asked[1])) == features
+        assert {flag.split("=")[0] for flag in flags if "=" in flag} <= {"-mprefer-vector-width", "-mtune"}
 
 
 def test_no_compiler_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -173,6 +174,55 @@ def test_the_same_bits_whatever_was_trained_before() -> None:
         again = one.parameters.copy()
         kernel.train(again, one.samples, one.rows, 0.05)
         assert alone.tobytes() == again.tobytes()
+
+
+def test_nothing_stays_of_what_was_no_number() -> None:
+    # A participant that diverges must not spoil the next: maps and features that pad a vector are never read anew.
+    rng = np.random.default_rng(14)
+    for kernel_size in (3, 5):
+        one = member(Shape(12, 8, 3, kernel_size, 17, 18, 30, 7, 9), rng, steps=3)
+        for target in TARGETS:
+            alone = by_kernel(one, 0.05, target)[0]
+            kernel = Kernel(one.shape, target)
+            kernel.train(np.full_like(one.parameters, np.nan), one.samples, one.rows, 0.05)
+            kernel.train(one.parameters.copy(), one.samples._replace(mean=np.full(3, np.inf, np.float32)), one.rows, 1)
+            again = one.parameters.copy()
+            kernel.train(again, one.samples, one.rows, 0.05)
+            assert alone.tobytes() == again.tobytes()
+
+
+def test_threads_with_a_kernel_each_do_not_meet() -> None:
+    one = member(Shape(28, 28, 1, 5, 20, 18, 30, 7, 9), np.random.default_rng(15), steps=20)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: by_kernel(one, 0.05, TARGETS[0])[0].tobytes(), range(8)))
+    assert set(results) == {by_kernel(one, 0.05, TARGETS[0])[0].tobytes()}
+
+
+@pytest.mark.parametrize("at_width", [4, 1024])
+def test_the_narrowest_and_the_widest_images(at_width: int) -> None:
+    rng = np.random.default_rng(16)
+    for target in TARGETS:
+        for kernel_size, channels in ((3, 1), (3, 3), (5, 1), (5, 3)):
+            for height, width in ((at_width, 4), (4, at_width)):
+                one = member(Shape(height, width, channels, kernel_size, 3, 5, 4, 3, 1), rng, steps=2, count=4)
+                exact, _ = trained(one, 0.05, torch.float64)
+                np.testing.assert_allclose(by_kernel(one, 0.05, target)[0], exact, atol=1e-4)
+
+
+def test_arrays_of_other_sizes_are_refused() -> None:
+    one = member(Shape(8, 8, 3, 3, 2, 2, 3, 4, 5), np.random.default_rng(17), steps=1)
+    kernel, good = Kernel(one.shape, TARGETS[0]), one.samples
+    for parameters, bad in (
+        (one.parameters[:-1], good),
+        (one.parameters, good._replace(images=good.images[:-1])),
+        (one.parameters, good._replace(images=np.ascontiguousarray(good.images[:, :4]))),
+        (one.parameters, good._replace(mean=good.mean[:1])),
+        (one.parameters, good._replace(scale=good.scale[:1])),
+    ):
+        with pytest.raises(FadewiseError, match="shapes"):
+            kernel.train(parameters.copy(), bad, one.rows, 0.1)
+        with pytest.raises(FadewiseError, match="shapes"):
+            kernel.evaluate(parameters, bad, np.arange(5))
 
 
 def test_rows_and_labels_out_of_range_are_refused() -> None:

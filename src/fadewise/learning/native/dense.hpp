@@ -45,7 +45,7 @@ FADEWISE_APART void dense_forward(const Dense& layer, const float* x, float* y, 
     }
 }
 
-/// Writes the gradient with respect to x (where wanted), and takes a step along that of W and b.
+/// Writes the gradient with respect to x, and takes a step along that of W and b.
 /// Panels of x and of gradients have `sample_rows` rows, of which `batch` are filled.
 FADEWISE_APART void dense_backward(const Dense& layer, const float* x, const float* dy, float* dx, int sample_rows,
                                    int batch, float step_size) {

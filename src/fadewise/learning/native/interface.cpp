@@ -2,6 +2,7 @@
 #include "interface.hpp"
 
 #include <cstring>
+#include <new>
 
 namespace fadewise {
 
@@ -31,17 +32,22 @@ struct Target {
     int64_t (*multiply_adds)(int64_t);
 };
 
-/// The fastest first.
+/// The fastest first. A processor is asked for all that build.py lets the compiler use.
 const Target TARGETS[] = {
 #ifdef __x86_64__
     {"avx512",
      [] {
-         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                __builtin_cpu_supports("fma");
+         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
+                __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
      },
      avx512::create, avx512::multiply_adds},
-    {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); },
+    {"avx2",
+     [] {
+         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+     },
      avx2::create, avx2::multiply_adds},
 #endif
     {"portable", [] { return true; }, portable::create, portable::multiply_adds},
@@ -51,7 +57,9 @@ constexpr int TARGET_COUNT = sizeof TARGETS / sizeof *TARGETS;
 
 bool is_between(int32_t x, int32_t least, int32_t most) { return least <= x && x <= most; }
 
-/// The largest sizes are such that no index within a sample, and none within a minibatch of a layer, exceeds 31 bits.
+/// The largest sizes are such that no index within what one sample has, or PANEL samples have of a dense layer,
+/// exceeds 31 bits. The worst are the first dense layer's inputs: 1024·256·256 rows of 32 samples, whose last row
+/// begins just below 2³¹. What spans more (a minibatch, a weight matrix) is indexed with 64 bits.
 bool is_of_the_family(const Shape& shape) {
     return is_between(shape.height, 4, 1024) && is_between(shape.width, 4, 1024) && shape.height % 4 == 0 &&
            shape.width % 4 == 0 && (shape.channels == 1 || shape.channels == 3) &&
@@ -96,7 +104,10 @@ Handle* fadewise_create(const char* name, const Shape* shape) {
     for (int i = 0; i < TARGET_COUNT; ++i) {
         if (strcmp(TARGETS[i].name, name) != 0 || !TARGETS[i].runs_here()) continue;
         Network* network = TARGETS[i].create(*shape);
-        return network == nullptr ? nullptr : new Handle{*shape, network};
+        if (network == nullptr) return nullptr;
+        auto* handle = new (std::nothrow) Handle{*shape, network};
+        if (handle == nullptr) delete network;
+        return handle;
     }
     return nullptr;
 }

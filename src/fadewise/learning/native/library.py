@@ -27,6 +27,18 @@ class Shape(NamedTuple):
     classes: int
     batch: int
 
+    @property
+    def parameters(self) -> int:
+        """How many there are."""
+        taps, features = self.kernel**2, self.maps2 * (self.height // 4) * (self.width // 4)
+        layers = (
+            (self.channels * taps, self.maps1),
+            (self.maps1 * taps, self.maps2),
+            (features, self.hidden),
+            (self.hidden, self.classes),
+        )
+        return sum((inputs + 1) * outputs for inputs, outputs in layers)
+
 
 class Samples(NamedTuple):
     """Images (sample, height, width, channel), and how they are normalised: (pixel - mean)·scale."""
@@ -58,6 +70,7 @@ class Kernel:
         step_size: float,
     ) -> NDArray[np.float32]:
         """A step of SGD on each row of `rows`, changing `parameters`; the mean loss of each step's batch."""
+        self._check_sizes(parameters, samples)
         steps, batch = rows.shape
         losses = np.empty(steps, np.float32)
         status = self._library.fadewise_train(
@@ -71,6 +84,7 @@ class Kernel:
         self, parameters: NDArray[np.float32], samples: Samples, rows: NDArray[np.int64]
     ) -> tuple[int, NDArray[np.float64]]:
         """How many of these rows of the samples are classified right, and each one's loss."""
+        self._check_sizes(parameters, samples)
         losses = np.empty(len(rows))
         correct = self._library.fadewise_evaluate(
             self._handle, parameters, samples.images, samples.labels, len(samples.labels), rows, len(rows),
@@ -78,6 +92,16 @@ class Kernel:
         )  # fmt: skip
         _check(correct)
         return int(correct), losses
+
+    def _check_sizes(self, parameters: NDArray[np.float32], samples: Samples) -> None:
+        """ctypes checks what arrays hold and how they lie, but the kernel would read beyond one that is too short."""
+        height, width, channels = self.shape[:3]
+        expected = [(self.shape.parameters,), (len(samples.labels), height, width, channels), (channels,), (channels,)]
+        given = [array.shape for array in (parameters, samples.images, samples.mean, samples.scale)]
+        if given != expected:
+            raise FadewiseError(
+                f"parameters, images, mean and scale have shapes {given}; for this network they must be {expected}"
+            )
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):

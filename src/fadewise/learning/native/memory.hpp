@@ -12,6 +12,19 @@
 #include <sys/mman.h>
 #endif
 
+// The address sanitizer takes one piece of memory for one array, so it is told where the arrays in it end.
+#ifdef __has_feature  // Clang's way to say that it is there
+#if __has_feature(address_sanitizer)
+#define FADEWISE_ADDRESS_SANITIZER
+#endif
+#endif
+#if defined(FADEWISE_ADDRESS_SANITIZER) || defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(from, size)
+#define ASAN_UNPOISON_MEMORY_REGION(from, size)
+#endif
+
 namespace fadewise::FADEWISE_TARGET {
 
 class Memory {
@@ -19,7 +32,10 @@ class Memory {
     Memory() = default;
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
-    ~Memory() { free(base_); }
+    ~Memory() {
+        ASAN_UNPOISON_MEMORY_REGION(base_, used_);
+        free(base_);
+    }
 
     /// Gives every array that `lay_out` takes its place; says whether there was room.
     template <class LayOut>
@@ -33,6 +49,7 @@ class Memory {
         madvise(base_, size, MADV_HUGEPAGE);  // fewer pages to look up; without it all goes on, only slower
 #endif
         memset(base_, 0, size);
+        ASAN_POISON_MEMORY_REGION(base_, used_);
         used_ = 0;
         lay_out(*this);
         return true;
@@ -41,7 +58,11 @@ class Memory {
     /// The next `count` numbers, on a cache line of their own.
     template <class T>
     void take(T*& array, size_t count) {
-        array = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+        array = nullptr;
+        if (base_ != nullptr) {
+            array = reinterpret_cast<T*>(base_ + used_);
+            ASAN_UNPOISON_MEMORY_REGION(array, count * sizeof(T));
+        }
         // A line more each time: arrays whose sizes are powers of two would crowd into the same cache sets.
         used_ += (count * sizeof(T) + LINE - 1) / LINE * LINE + LINE;
     }
