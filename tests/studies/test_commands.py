@@ -33,6 +33,7 @@ def test_what_is_wrong_is_one_sentence(
 
 def test_a_figure_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "fadewise.reports.plots", raising=False)
+    monkeypatch.delattr("fadewise.reports.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr(sys, "argv", ["study", "--plot", "frontier.svg"])
     with pytest.raises(SystemExit, match=r"figures need matplotlib: pip install 'fadewise\[plots\]'"):
