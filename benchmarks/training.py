@@ -187,7 +187,7 @@ def main() -> None:
     wanted = None if arguments.peers == "all" else {"ours", *arguments.peers.split(",")}
     there = [c for c in CONTESTANTS if interpreter(c).exists() and (wanted is None or c.script in wanted)]
     missing = {c.script for c in CONTESTANTS} - {c.script for c in there} - {"ours"}
-    console = Console()
+    console = Console(width=100)
     for shape in arguments.shape or PARTICIPANTS:
         running = measured(there, shape, arguments.repeats)
         console.print(table(running, shape, arguments.repeats))
