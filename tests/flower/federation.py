@@ -109,6 +109,22 @@ class Federation:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        if name == "superlink":
+            # Flower starts what runs the ServerApp in sessions of their own, which would outlive it.
+            for number in self._server_apps():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+
+    def _server_apps(self) -> list[int]:
+        home = f"FLWR_HOME={self.folder / 'home'}".encode()
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                words = (process / "cmdline").read_bytes()
+                is_server = b"serverapp" in words or b"superexec" in words
+                if is_server and home in (process / "environ").read_bytes().split(b"\0"):
+                    found.append(int(process.name))
+        return found
 
     def close(self) -> None:
         for name in list(self._processes):
