@@ -113,6 +113,21 @@ def test_ties_of_pooling_go_to_the_first(target: str) -> None:
     assert distance(by_kernel(one, 0.05, target)[0], exact) < 2e-3 * distance(exact, one.parameters)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_ties_between_different_patches_go_to_the_first(target: str) -> None:
+    # Filters of zeros give windows of equal numbers over patches that differ: who wins decides on the gradient.
+    shape = Shape(8, 8, 3, 5, 4, 6, 9, 5, 8)
+    one = member(shape, np.random.default_rng(14), steps=1)
+    parts = tensors(shape, one.parameters, torch.float32)
+    with torch.no_grad():
+        for weight, bias in (parts[:2], parts[2:4]):
+            weight[:2] = 0
+            bias[:2] = 0.5
+    start = torch.cat([part.detach().reshape(-1) for part in parts]).numpy()
+    exact, _ = trained(one._replace(parameters=start), 0.5, torch.float64)
+    np.testing.assert_allclose(by_kernel(one._replace(parameters=start), 0.5, target)[0], exact, atol=2e-6)
+
+
 def test_dead_units_stay_where_they_are() -> None:
     shape = Shape(8, 8, 3, 5, 4, 6, 9, 5, 8)
     one = member(shape, np.random.default_rng(7), steps=4)
