@@ -40,11 +40,11 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
 @pytest.mark.parametrize("target", TARGETS)
 def test_ten_steps_are_as_close_to_float64_as_pytorch_is(target: str) -> None:
     # Where two numbers of a pooling window, or a number and ReLU's 0, differ by less than rounding errors, either
-    # arithmetic may take the other branch, and that sample's gradient goes another way: in about one member of
-    # thirty with PyTorch, one of fifteen with the kernel. The others must be as close as PyTorch's.
+    # arithmetic may take the other branch, and that sample's gradient goes another way: with PyTorch in one member
+    # of forty, with the kernel in one of eighty (benchmarks/rounding.py). The others must be as close as PyTorch's.
     rng = np.random.default_rng(1)
     ratios = []
-    for _ in range(40):
+    for _ in range(60):
         one = member(random_shape(rng), rng)
         exact, exact_losses = trained(one, 0.05, torch.float64)
         single, _ = trained(one, 0.05, torch.float32)
@@ -52,8 +52,8 @@ def test_ten_steps_are_as_close_to_float64_as_pytorch_is(target: str) -> None:
         ratios.append((1e-10 + distance(ours, exact)) / (1e-10 + distance(single, exact)))
         np.testing.assert_allclose(ours, exact, atol=5e-3)
         np.testing.assert_allclose(losses, exact_losses, rtol=1e-3)
-    assert np.median(ratios) < 1.1
-    assert np.mean(np.array(ratios) < 1.5) > 0.85
+    assert np.median(ratios) < 1.05
+    assert np.mean(np.array(ratios) < 1.5) > 0.95
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -27,18 +27,36 @@ struct FirstLayer {
     int pooled_width;             // of its pooled output, borders included
     int pooled_plane;             // numbers in a plane of that
     int lanes;                    // maps, rounded up to whole vectors
-    const float* filters;         // panels: K·C·(K+1) rows, a column a map
+    const float* weights;         // (map, row, column, channel)
+    const float* filters;         // those at the points, in panels: K·C·(K+1) rows, a column a map
     const float* bias;
+    const float* doubts;          // for each map, by how much its sums may be off
     float* points;                // for each row of the padded image and each point, `point_width` numbers
     int point_width;
 };
+
+/// Numbers in a row of the padded image.
+template <int K, int C>
+int first_row(const FirstLayer& layer) {
+    return (2 * layer.half_width + K - 1) * C;
+}
+
+/// One output by the definition.
+template <int K, int C>
+double first_sum(const FirstLayer& layer, const float* patch, int map) {
+    const float* weights = layer.weights + map * K * K * C;
+    double sum = 0;
+    for (int y = 0; y < K; ++y, patch += first_row<K, C>(layer), weights += K * C)
+        for (int i = 0; i < K * C; ++i) sum += static_cast<double>(patch[i]) * weights[i];
+    return sum;
+}
 
 /// An image's rows at the points, pixel by pixel: of every second pixel nobody asks, but in this way neighbours
 /// are transformed together. Reads up to K·C + LANES numbers beyond a row.
 template <int K, int C>
 FADEWISE_APART void transform_rows(const FirstLayer& layer, const float* image) {
     constexpr int SIDE = K + 1;
-    const int height = 2 * layer.half_height + K - 1, row = (2 * layer.half_width + K - 1) * C;
+    const int height = 2 * layer.half_height + K - 1, row = first_row<K, C>(layer);
     float* to = layer.points;
     for (int y = 0; y < height; ++y, image += row, to += SIDE * layer.point_width) {
         for (int i = 0; i < layer.point_width; i += LANES) {
@@ -52,9 +70,10 @@ FADEWISE_APART void transform_rows(const FirstLayer& layer, const float* image) 
     }
 }
 
-/// A pooling window: two rows of two outputs.
+/// A pooling window: two rows of two outputs of the image's patch. Returns the largest numbers seen so far.
 template <int K, int C, int VECTORS>
-FADEWISE_APART void first_window(const FirstLayer& layer, const float* points, int map, float* to, int16_t* to_place) {
+FADEWISE_APART Vector first_window(const FirstLayer& layer, const float* points, const float* patch, int map, float* to,
+                                   int16_t* to_place, Vector most) {
     constexpr int SIDE = K + 1;
     const int width = layer.point_width;
     const float* filter = layer.filters + panel_at(map, K * C * SIDE);
@@ -87,31 +106,44 @@ FADEWISE_APART void first_window(const FirstLayer& layer, const float* points, i
             for (int x = 0; x < SIDE; ++x) m[x] = sum[r][x][v];
             points_to_output<K>(m, four[r][0], four[r][1]);
         }
-        const Pooled out = pooled(four[0][0], four[0][1], four[1][0], four[1][1], load(layer.bias + map + v * LANES), 0,
-                                  2 * layer.half_width);
-        store(to + (map / LANES + v) * layer.pooled_plane, out.value);
-        store_short(to_place + map + v * LANES, out.place);
+        const int first = map + v * LANES, down = 2 * layer.half_width;
+        const Pooled out = pooled(four[0][0], four[0][1], four[1][0], four[1][1], load(layer.bias + first),
+                                  load(layer.doubts + first), 0, down);
+        float* values = to + first / LANES * layer.pooled_plane;
+        store(values, out.value);
+        store_short(to_place + first, out.place);
+        if (any(out.close)) {
+            settle(out.close, layer.bias + first, 0, down, values, to_place + first, [=, &layer](int lane, int y, int x) {
+                return first_sum<K, C>(layer, patch + y * first_row<K, C>(layer) + x * C, first + lane);
+            });
+        }
+        most = out.value > most ? out.value : most;
     }
+    return most;
 }
 
-/// Pools the convolution of an image into the inside of `to`. Places are pixels of the output, counted from
-/// their window's first.
+/// Pools the convolution of an image into the inside of `to`, and returns the largest number there. Places are pixels
+/// of the output, counted from their window's first.
 template <int K, int C>
-void first_forward(const FirstLayer& layer, const float* image, float* to, int16_t* to_place) {
+float first_forward(const FirstLayer& layer, const float* image, float* to, int16_t* to_place) {
     constexpr int BORDER = K / 2, SIDE = K + 1;
     // As many sums as a window has in two vectors of maps, if the registers hold them.
     constexpr int VECTORS = 4 * SIDE <= MOST_SUMS ? 2 : 1;
     transform_rows<K, C>(layer, image);
+    Vector most{};
     for (int y = 0; y < layer.half_height; ++y) {
         const float* points = layer.points + 2 * y * SIDE * layer.point_width;
+        const float* patch = image + 2 * y * first_row<K, C>(layer);
         float* values = to + ((y + BORDER) * layer.pooled_width + BORDER) * LANES;
-        for (int x = 0; x < layer.half_width; ++x, points += 2 * C, values += LANES, to_place += layer.lanes) {
+        for (int x = 0; x < layer.half_width;
+             ++x, points += 2 * C, patch += 2 * C, values += LANES, to_place += layer.lanes) {
             int map = 0;
             for (; map + VECTORS * LANES <= layer.lanes; map += VECTORS * LANES)
-                first_window<K, C, VECTORS>(layer, points, map, values, to_place);
-            if (map < layer.lanes) first_window<K, C, 1>(layer, points, map, values, to_place);
+                most = first_window<K, C, VECTORS>(layer, points, patch, map, values, to_place, most);
+            if (map < layer.lanes) most = first_window<K, C, 1>(layer, points, patch, map, values, to_place, most);
         }
     }
+    return largest(most);
 }
 
 /// From weights (map, row, column, channel) the filters at their points.
@@ -266,17 +298,46 @@ FADEWISE_INLINE void winograd(const WinogradLayer& layer, const float* image, Fi
     }
 }
 
+/// What the second convolution's outputs are pooled with.
+struct SecondPooling {
+    const float* weights;  // (map, tap, input map)
+    const float* bias;
+    const float* doubts;   // for each map, by how much its sums may be off if inputs are at most 1
+    float most;            // the largest input
+};
+
+/// One output by the definition, of the patch that begins at a pixel of the padded image.
+template <int K>
+double second_sum(const WinogradLayer& layer, const float* weights, const float* image, int at, int map) {
+    double sum = 0;
+    for (int tap = 0; tap < K * K; ++tap) {
+        const float* of_tap = weights + (map * K * K + tap) * layer.in_lanes;
+        const float* pixel = image + static_cast<ptrdiff_t>(at + tap / K * layer.padded_width + tap % K) * LANES;
+        for (int in = 0; in < layer.in; ++in)
+            sum += static_cast<double>(pixel[in / LANES * layer.plane + in % LANES]) * of_tap[in];
+    }
+    return sum;
+}
+
 /// Pools the convolution of a padded image: a value and its place for each (window, map).
 /// A place is where the patch that the number came from begins in the padded image, in pixels.
 template <int K>
-FADEWISE_APART void second_forward(const WinogradLayer& layer, const float* image, const float* bias, float* to,
-                                   int32_t* to_place) {
+FADEWISE_APART void second_forward(const WinogradLayer& layer, const SecondPooling& pooling, const float* image,
+                                   float* to, int32_t* to_place) {
+    const Vector most = spread(pooling.most);
     winograd<K>(layer, image, [&](int y, int x, int map, Vector a, Vector b, Vector c, Vector d) {
-        const int at = 2 * y * layer.padded_width + 2 * x;
-        const Pooled out = pooled(a, b, c, d, load(bias + map), at, layer.padded_width);
+        const int at = 2 * y * layer.padded_width + 2 * x, down = layer.padded_width;
+        const Pooled out = pooled(a, b, c, d, load(pooling.bias + map), load(pooling.doubts + map) * most, at, down);
         const int cell = (y * layer.tile_columns + x) * layer.out_lanes + map;
         store(to + cell, out.value);
         store(to_place + cell, out.place);
+        if (any(out.close)) {
+            settle(out.close, pooling.bias + map, at, down, to + cell, to_place + cell,
+                   [=, &layer, &pooling](int lane, int below, int right) {
+                       const int corner = at + below * down + right;
+                       return second_sum<K>(layer, pooling.weights, image, corner, map + lane);
+                   });
+        }
     });
 }
 

@@ -104,9 +104,10 @@ class Net final : public Network {
     float *first_weights_, *first_bias_, *second_weights_, *second_bias_;
     Dense dense1_{}, dense2_{};
     // Derived from them in each step.
-    float *first_filters_, *filters_, *turned_filters_, *turned_weights_;
+    float *first_filters_, *first_doubts_, *filters_, *turned_filters_, *turned_weights_, *second_doubts_;
     // Samples.
     float *mean_row_, *scale_row_, *all_pixels_, *all_pooled1_;
+    float largest_pixel_ = 0;
     int16_t* all_place1_;
     int32_t *all_place2_, *labels_;
     double* sample_losses_;
@@ -142,9 +143,11 @@ class Net final : public Network {
         lay_out_dense(memory, dense2_, hidden_, classes_);
 
         memory.take(first_filters_, static_cast<size_t>(K * C * (K + 1)) * panels1);
+        memory.take(first_doubts_, lanes1_);
         memory.take(filters_, POINTS * maps1_ * panels2);
         memory.take(turned_filters_, POINTS * maps2_ * panels1);
         memory.take(turned_weights_, static_cast<size_t>(lanes1_) * TAPS * lanes2_);
+        memory.take(second_doubts_, lanes2_);
 
         const size_t batch = batch_;
         memory.take(mean_row_, static_cast<size_t>(width_) * C);
@@ -251,6 +254,8 @@ class Net final : public Network {
     }
 
     void transform_weights() {
+        find_doubts(first_weights_, maps1_, PATCH, largest_pixel_, first_doubts_);
+        find_doubts(second_weights_, maps2_, TAPS * lanes1_, 1, second_doubts_);
         transform_first_filters<K, C>(first_weights_, maps1_, first_filters_);
         transform_filters<K>(second_weights_, maps1_, maps2_, turned_weights_, filters_, turned_filters_);
     }
@@ -261,6 +266,12 @@ class Net final : public Network {
         for (int i = 0; i < width_ * C; ++i) {
             mean_row_[i] = samples.mean[i % C];
             scale_row_[i] = samples.scale[i % C];
+        }
+        largest_pixel_ = 0;
+        for (int c = 0; c < C; ++c) {
+            const float black = fabsf(samples.mean[c] * samples.scale[c]);
+            const float white = fabsf((255 - samples.mean[c]) * samples.scale[c]);
+            largest_pixel_ = fmaxf(largest_pixel_, fmaxf(black, white));
         }
     }
 
@@ -284,11 +295,11 @@ class Net final : public Network {
 
     void forward_image(int b) {
         const Image here = image(b);
-        first_forward<K, C>(
-            {half_height_, half_width_, pooled_width_, plane_, lanes1_, first_filters_, first_bias_, row_points_, point_width_},
-            here.pixels, here.pooled1, here.place1);
-        second_forward<K>(winograd_layer(maps1_, maps2_, filters_), here.pooled1, second_bias_, pooled2_,
-                          pooled2_place_);
+        const FirstLayer first{half_height_, half_width_, pooled_width_, plane_, lanes1_, first_weights_, first_filters_,
+                               first_bias_, first_doubts_, row_points_, point_width_};
+        const float most = first_forward<K, C>(first, here.pixels, here.pooled1, here.place1);
+        const SecondPooling pooling{second_weights_, second_bias_, second_doubts_, isfinite(most) ? most : 0};
+        second_forward<K>(winograd_layer(maps1_, maps2_, filters_), pooling, here.pooled1, pooled2_, pooled2_place_);
         // Dense layers count features map by map, as PyTorch flattens images.
         to_map_by_map<Vector>(pooled2_, pooled2_by_map_);
         to_map_by_map<Whole>(pooled2_place_, here.place2);

@@ -94,6 +94,25 @@ FADEWISE_INLINE Whole counted() { return counted(Lanes{}); }
 /// max(x, 0); what is no number stays none.
 FADEWISE_INLINE Vector relu(Vector x) { return x <= Vector{} ? Vector{} : x; }
 
+/// Whether a comparison holds in some lane.
+FADEWISE_INLINE bool any(Whole x) {
+#ifdef __AVX512F__
+    return _mm512_test_epi32_mask((__m512i)x, (__m512i)x) != 0;
+#else
+    int32_t all = 0;
+    FADEWISE_UNROLL
+    for (int i = 0; i < LANES; ++i) all |= x[i];
+    return all != 0;
+#endif
+}
+
+/// The largest number; numbers that are none do not count.
+FADEWISE_INLINE float largest(Vector x) {
+    float found = x[0];
+    for (int i = 1; i < LANES; ++i) found = x[i] > found ? x[i] : found;
+    return found;
+}
+
 // ---- Transposition. A square of numbers is transposed by swapping its off-diagonal quarters and
 // transposing all four in the same way: log2(LANES) passes, of which each swaps blocks of one size.
 
