@@ -1,7 +1,10 @@
 """BlazeFL: its FedAvg on a pool of threads, on a Python without a global lock, as it recommends.
 
-PYTHON_GIL=0 is set in both manners: PyTorch's build with CUDA comes with triton, whose import, of no use here,
-brings the lock back otherwise.
+As its own examples have it: the server draws, trainer and server exchange packages, and the trainer makes a network
+for each participant. As many threads as cores; as is, PyTorch's operations in each of them use all cores.
+
+PYTHON_GIL=0 is set in both manners, as in BlazeFL's own benchmark: the first optimizer that PyTorch makes imports
+triton, of no use here, which comes with the build with CUDA and brings the lock back otherwise.
 
 Tuned, its inputs are channels-last but not the network: BlazeFL flattens parameters by `view`, which PyTorch
 refuses for parameters laid out so. PyTorch's convolutions then follow the inputs.
@@ -24,6 +27,7 @@ from blazefl.contrib import (  # noqa: E402
     FedAvgThreadPoolClientTrainer,
     FedAvgUplinkPackage,
 )
+from blazefl.reproducibility import setup_reproducibility  # noqa: E402
 from common import BATCH, LEARNING_RATE, SEED, Device, Loader, network, samples  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -66,6 +70,7 @@ class Trainer(FedAvgThreadPoolClientTrainer):
 def main() -> None:
     pacer = Pacer(OPTIONS.rounds)
     shape = OPTIONS.shape
+    setup_reproducibility(SEED)
     torch.manual_seed(SEED)
     federation = Federation()
     server = FedAvgBaseServerHandler(
