@@ -40,7 +40,7 @@ def of_weight(weight: int, scale: Scale) -> list[Line]:
     """All variants with one λ."""
     changes = {"policy.airtime_weight": float(weight)}
     lines = [
-        Line(f"{name}, λ = {weight}", "paper/cifar10-het", {**changes, **variant}, rounds=3000, seeds=5)
+        Line(f"{name}, λ = {weight}", "paper/cifar10-het", {**changes, **variant}, cifar10.LONG, seeds=5)
         for name, variant in VARIANTS.items()
     ]
     return lines if scale == "full" else cifar10.quick(lines)

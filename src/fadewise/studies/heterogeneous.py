@@ -37,7 +37,7 @@ def of_partition(name: str, scale: Scale) -> list[Line]:
     """The three policies on data that are dealt out in one way."""
     partition = {"data.partition": PARTITIONS[name]}
     lines = [
-        Line(policy, preset, {**changes, **partition}, rounds=3000, seeds=5, judged=True)
+        Line(policy, preset, {**changes, **partition}, cifar10.LONG, seeds=5, judged=True)
         for policy, (preset, changes) in POLICIES.items()
     ]
     return lines if scale == "full" else cifar10.quick(lines)

@@ -24,7 +24,7 @@ from fadewise.reports.runs import Arm
 from fadewise.reproduction.study import Line, Numbers, Page, Scale, Study
 from fadewise.studies import cifar10
 
-WEIGHTS = {1: 600, 3: 1000, 10: 1500, 30: 2000, 100: 3000, 300: 3000, 1000: 3000, 3000: 3000, 10000: 3000}
+WEIGHTS = {1: 600, 3: 1000, 10: 1500, 30: 2000, 100: 2000, 300: 2000, 1000: 2000, 3000: 2000, 10000: 2000}
 """λ, and for how many rounds."""
 
 REFERENCE = 100
