@@ -57,7 +57,7 @@ def test_the_commands_work_together(folder: Path, tmp_path: Path) -> None:
         (["reproduce", "femnist"], "the data set femnist was not found"),
         (
             ["reproduce", "saving", "--moving-average", "-1"],
-            "--moving-average is -1; it must be a whole number at least 0",
+            "--moving-average is '-1'; it must be a whole number from 0 to 1000000",
         ),
     ],
 )
