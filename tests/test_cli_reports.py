@@ -55,6 +55,7 @@ def test_the_commands_work_together(folder: Path, tmp_path: Path) -> None:
         (["reproduce", "cifar10", "--scale", "big"], "--scale is 'big'; it must be quick or full"),
         (["reproduce", "cifar10", "--seeds", "x"], "--seeds is 'x'; it must be seeds or ranges of them"),
         (["reproduce", "femnist"], "the data set femnist was not found"),
+        (["reproduce", "participants", "--out", "/dev/null"], "the folder /dev/null cannot be made: File exists"),
         (
             ["reproduce", "saving", "--moving-average", "-1"],
             "--moving-average is '-1'; it must be a whole number from 0 to 1000000",

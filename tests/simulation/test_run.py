@@ -163,6 +163,8 @@ def test_a_broken_checkpoint_falls_back_to_the_one_before(reference: tuple[Path,
     assert contents(out) == whole
     for path in (checkpoint, out / "checkpoint-previous.npz"):
         path.write_bytes(path.read_bytes()[:-100])
+    said = run(folder, "small.toml", "--set", "rounds=21", "--out", "broken", "--workers", "1", code=2)
+    assert f"broken holds {ROUNDS} rounds already; rounds is 21, it must be at least {ROUNDS}" in said
     said = run(folder, "small.toml", "--out", "broken", "--workers", "1")
     assert "no checkpoint in broken can be read; beginning with round 0" in said
     assert contents(out) == whole
@@ -179,9 +181,12 @@ def test_what_cannot_begin_leaves_the_folder_free(reference: tuple[Path, dict[st
 def test_a_process_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     source = str(config(tmp_path, 3))
-    job = command.job(source, settings.read(source), tmp_path / "out", "seed 11")
-    with pytest.raises(FadewiseError, match="a process of this run has ended with code 1: it says nothing"):
-        command.make([job])
+    jobs = [command.job(source, settings.read(source), tmp_path / f"out-{n}", f"seed {n}") for n in range(3)]
+    said = "a process of this run has ended with code 1: it says nothing"
+    with pytest.raises(FadewiseError, match=f"^{said}"):
+        command.make(jobs[:1])
+    with pytest.raises(FadewiseError, match=f"^seed 0 and 2 more runs: {said}$"):
+        command.make(jobs)
 
 
 def test_what_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
