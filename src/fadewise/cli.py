@@ -268,9 +268,11 @@ def bench(
 def list_presets(context: typer.Context) -> None:
     """The names of all presets."""
     if context.invoked_subcommand is None:
-        for name in config.preset_names():
+        names = config.preset_names()
+        width = max(map(len, names))
+        for name in names:
             title = config.preset_text(name).partition("\n")[0].removeprefix("# ")
-            print(f"{name:28} {title}")
+            print(f"{name:{width}} {title}")
 
 
 @presets.command()

@@ -68,6 +68,7 @@ def _data(arms: Sequence[Arm]) -> dict[str, Any]:
         "arms": [
             {
                 "name": arm.name,
+                "uniform": arm.uniform,
                 "unshared": [unshared(arm, other) for other in arms],
                 "runs": [_run(run) for run in arm.runs.values()],
             }
@@ -77,7 +78,7 @@ def _data(arms: Sequence[Arm]) -> dict[str, Any]:
 
 
 def _target(arms: Sequence[Arm]) -> float:
-    """Where the reader begins: about nine tenths of what all have reached."""
+    """Where the reader begins: a little below what all have reached."""
     highest = min(best(run.evaluations) for arm in arms for run in arm.runs.values())
     return max(0.01, math.floor(0.95 * highest * 100) / 100)
 

@@ -72,6 +72,11 @@ class Arm(NamedTuple):
     settings: Mapping[str, Any]
     runs: Mapping[int, Run]
 
+    @property
+    def uniform(self) -> bool:
+        """Whether it is uniform choice, which others are compared with."""
+        return str(self.settings["policy"]["kind"]).startswith("uniform")
+
 
 def arms(paths: Sequence[Path]) -> list[Arm]:
     """The runs of these folders, or of the folders in them, by configuration and in the order given."""

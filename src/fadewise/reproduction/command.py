@@ -57,6 +57,8 @@ def reproduce(
         failed = error
     written = []
     for study in chosen:
+        if not study.lines(scale):
+            print(f"{study.name}: computing its page", file=sys.stderr, flush=True)  # that may take minutes
         if pages.write(study, scale, store, results, moving_average):
             written.append(results / f"{study.name}.md")
             arms = Numbers(scale, study.note(scale), moving_average, store).arms(study.lines(scale))
