@@ -107,13 +107,13 @@ def plan(
         for variant, one in zip(variants, plans, strict=True):
             print(json.dumps({"source": source, "set": changes | variant} | one.as_dict()))
         return
-    console = Console()
-    if len(plans) == 1:
-        console.print(tables.of_plan(source, plans[0]))
-    else:
-        tables.print_whole(tables.of_sweep(source, list(zip(variants, plans, strict=True))))
+    tables.print_whole(
+        tables.of_plan(source, plans[0])
+        if len(plans) == 1
+        else tables.of_sweep(source, list(zip(variants, plans, strict=True)))
+    )
     if plot is not None:
-        console.print(f"Figure: {plot}", highlight=False, markup=False)
+        print(f"Figure: {plot}")
 
 
 @app.command()

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from fadewise import config
 from fadewise.errors import FadewiseError
 from fadewise.reports import live, tables
@@ -40,7 +38,7 @@ def run(
         _under_torchrun(jobs, ranks, at_once)
     else:
         make(jobs, ranks, at_once)
-    Console().print(tables.of_runs([(job.folder, summary_of(job.folder)) for job in jobs]))
+    tables.print_whole(tables.of_runs([(job.folder, summary_of(job.folder)) for job in jobs]))
 
 
 def job(source: str, settings: Mapping[str, Any], folder: Path, name: str) -> Job:
