@@ -125,7 +125,7 @@
       const path = points.map((p) => `${x(p.x).toFixed(1)},${y(p.mean).toFixed(1)}`).join(" ");
       drawn(svg, "polyline", { class: "line", points: path, stroke: color(arm.index), "stroke-dasharray": dash(arm.index) });
     }
-    if (chart.limit) drawLimit(svg, width, edge, y(chart.limit), "limit", -6);
+    if (chart.limit) drawLimit(svg, width, edge, y(chart.limit), "limit", 15); // power comes down to it from above
     if (chart.target) drawTarget(svg, width, edge, y(state.target));
     if (state.x[id] !== undefined) read(id, state.x[id]);
   }
