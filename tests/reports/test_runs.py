@@ -84,6 +84,9 @@ def test_what_is_no_run_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "b" / "rounds.jsonl").write_text(records.replace("[99]", "[100]"))
     with pytest.raises(fw.FadewiseError, match=r"b/rounds\.jsonl has a line that is no record .* out of bounds"):
         runs.arms([tmp_path / "b"])
+    (tmp_path / "b" / "rounds.jsonl").write_text('{"round": 0, "answered": 3}\n')
+    with pytest.raises(fw.FadewiseError, match="b has a server's books of devices on Flower"):
+        runs.arms([tmp_path / "b"])
     (tmp_path / "b" / "rounds.jsonl").write_text("")
     with pytest.raises(fw.FadewiseError, match="b has no evaluation yet"):
         runs.arms([tmp_path / "b"])

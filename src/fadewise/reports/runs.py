@@ -128,6 +128,10 @@ def read(folder: Path) -> Run:
             raise FadewiseError(f"{folder}/config.toml has no {name}; it must be as `fadewise run` writes it")
     if "kind" not in settings["policy"]:
         raise FadewiseError(f"{folder}/config.toml has no policy.kind; it must be as `fadewise run` writes it")
+    if records and isinstance(records[0], dict) and "answered" in records[0]:
+        raise FadewiseError(
+            f"{folder} has a server's books of devices on Flower; give runs that `fadewise run` has made"
+        )
     rounds_s = wall_of_rounds(folder)
     walls = dict(zip(rounds_s, itertools.accumulate(rounds_s.values()), strict=True))
     try:
