@@ -279,31 +279,45 @@ def test_a_wrong_word_gets_one_sentence(words: tuple[str, ...], said: str, capsy
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("plant",), "No such command 'plant'"),
-        (("plan",), "Missing argument 'PRESET_OR_FILE'"),
-        (("plan", PRESET, "more"), "unexpected extra argument"),
-        (("plan", PRESET, "--round", "3"), "No such option: --round"),
-        (("plan", PRESET, "--set"), "Option '--set' requires an argument"),
-        (("presets", "list"), "No such command 'list'"),
+        (("frobnicate",), "no such command 'frobnicate'; `fadewise --help` says what there is"),
+        (("plan",), "missing argument 'PRESET_OR_FILE'; `fadewise plan --help` says what there is"),
+        (("--versio",), "no such option: --versio; did you mean --version?"),
+        (("plan", PRESET, "--frobnicate"), "no such option: --frobnicate; `fadewise plan --help` says what there is"),
+        (
+            ("plan", PRESET, "--seedz", "3"),
+            "no such option: --seedz (Possible options: --seeds, --set, --sweep); "
+            "`fadewise plan --help` says what there is",
+        ),
+        (("plan", PRESET, "--set"), "option '--set' requires an argument"),
+        (("presets", "list"), "no such command 'list'; `fadewise presets --help` says what there is"),
+        (("data",), "missing command; `fadewise data --help` says what there is"),
+        (("export", "runs"), "missing option '--out' / '-o'; `fadewise export --help` says what there is"),
     ],
 )
-def test_an_unknown_command_or_option_is_named(
+def test_words_that_make_no_command_get_one_sentence_too(
     words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert called(*words) == 2
+    assert refused(capsys, *words) == said
+
+
+def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "plan", PRESET, "more")
+    assert "unexpected extra argument" in said
+    assert "(more); `fadewise plan --help`" in said
+
+
+def test_without_any_word_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert called() == 2
     out, err = capsys.readouterr()
-    assert out == ""
-    assert said in ANSI.sub("", err)
+    assert "What a schedule costs" in out
+    assert not err
 
 
 def test_the_process_ends_with_2_and_one_line_and_prints_nothing() -> None:
-    for words in (("plan", "nope"), ("plan", PRESET, "--set", "policy.airtime_wieght=1")):
+    for words in (("plan", "nope"), ("plan", PRESET, "--set", "policy.airtime_wieght=1"), ("plan", PRESET, "--fast")):
         result = ran(*words)
         assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
         assert result.stderr.startswith("fadewise: ")
-    result = ran("plan", PRESET, "--fast")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "--fast" in result.stderr
 
 
 @pytest.mark.parametrize("value", ["channel.kind=[1]", "rounds=100000000000000000000", f"devices={'9' * 5000}"])

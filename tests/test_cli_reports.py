@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.reports import made
-from tests.test_cli import ran, refused
+from tests.test_cli import PRESET, ran, refused
 
 CURVE = [0.1, 0.3, 0.5, 0.6, 0.7, 0.7, 0.7]
 
@@ -37,6 +38,14 @@ def test_the_commands_work_together(folder: Path, tmp_path: Path) -> None:
     assert result.stdout == f"{tmp_path / 'r.csv'}: 140 rounds\n"
 
 
+def test_names_and_numbers_are_whole_however_narrow_the_terminal(folder: Path) -> None:
+    environment = os.environ | {"COLUMNS": "30"}
+    for words in (["compare", "uniform", "proposed", "--target", "accuracy=0.6"], ["plan", PRESET, "--rounds", "9"]):
+        result = ran(*words, cwd=folder, env=environment)
+        assert "…" not in result.stdout
+        assert ("  lyapunov  " if words[0] == "compare" else "  worst of limit  ") in result.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -55,9 +64,10 @@ def test_the_commands_work_together(folder: Path, tmp_path: Path) -> None:
         (["reproduce", "cifar10", "--scale", "big"], "--scale is 'big'; it must be quick or full"),
         (["reproduce", "cifar10", "--seeds", "x"], "--seeds is 'x'; it must be seeds or ranges of them"),
         (["reproduce", "femnist"], "the data set femnist was not found"),
+        (["reproduce", "participants", "--out", "/dev/null"], "the folder /dev/null cannot be made: File exists"),
         (
             ["reproduce", "saving", "--moving-average", "-1"],
-            "--moving-average is -1; it must be a whole number at least 0",
+            "--moving-average is '-1'; it must be a whole number from 0 to 1000000",
         ),
     ],
 )

@@ -29,12 +29,14 @@ CIFAR = Path(__file__).parents[2] / "shared" / "data" / "cifar-10-batches-bin"
         (["handwriting/het", "--seeds", "0-1", "--set", "seed=3"], "seed is given more than once"),
         (["handwriting/het", "--set", "training.steps=0"], "training.steps is 0; it must be a whole number at least 1"),
         (["small.toml", "--out", "small.toml"], "small.toml cannot be written: File exists"),
+        (["small.toml", "--set", "training.device=cuda"], "training.device is 'cuda', but PyTorch finds no GPU"),
         (["paper/femnist-het"], "the data set femnist was not found"),
     ],
 )
 def test_what_cannot_be_run_is_said_in_one_sentence(tmp_path: Path, words: list[str], said: str) -> None:
     config_file(tmp_path, 3)
-    result = ran("run", *words, cwd=tmp_path, env={"FADEWISE_CACHE": str(tmp_path / "cache"), "PATH": ""})
+    environment = {"FADEWISE_CACHE": str(tmp_path / "cache"), "PATH": "", "CUDA_VISIBLE_DEVICES": ""}
+    result = ran("run", *words, cwd=tmp_path, env=environment)
     assert result.returncode == 2, result.stderr
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("fadewise:")]
     assert said in line

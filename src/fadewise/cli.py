@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,11 +20,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColum
 
 import fadewise
 from fadewise import config, planning
-from fadewise.errors import FadewiseError
+from fadewise.errors import FadewiseError, shown
 from fadewise.reports import tables
 
 app = typer.Typer(
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -32,6 +32,9 @@ presets = typer.Typer(help="The configurations that ship with fadewise.", invoke
 app.add_typer(presets, name="presets")
 data = typer.Typer(help="Data sets: which are there, whether they are whole, and where to get them.")
 app.add_typer(data, name="data")
+
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""What typer raises if words do not make a command: click's class, of which newer typers carry their own copy."""
 
 _INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended, as shells have it."""
@@ -44,12 +47,16 @@ Set = Annotated[
 
 @app.callback(invoke_without_command=True)
 def options(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version that is installed.")] = False,
 ) -> None:
     """Device scheduling for federated learning over wireless links."""
     if version:
         print(fadewise.__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help(), end="")
+        raise typer.Exit(2)
 
 
 @app.command()
@@ -100,13 +107,13 @@ def plan(
         for variant, one in zip(variants, plans, strict=True):
             print(json.dumps({"source": source, "set": changes | variant} | one.as_dict()))
         return
-    console = Console()
-    if len(plans) == 1:
-        console.print(tables.of_plan(source, plans[0]))
-    else:
-        tables.print_whole(tables.of_sweep(source, list(zip(variants, plans, strict=True))))
+    tables.print_whole(
+        tables.of_plan(source, plans[0])
+        if len(plans) == 1
+        else tables.of_sweep(source, list(zip(variants, plans, strict=True)))
+    )
     if plot is not None:
-        console.print(f"Figure: {plot}", highlight=False, markup=False)
+        print(f"Figure: {plot}")
 
 
 @app.command()
@@ -207,8 +214,8 @@ def reproduce(
     ] = None,
     only_pages: Annotated[bool, typer.Option("--only-pages", help="Make no run: write from what is there.")] = False,
     moving_average: Annotated[
-        int, typer.Option(metavar="ROUNDS", help="Smooth the figures' curves, as the paper does over 500.")
-    ] = 0,
+        str, typer.Option(metavar="ROUNDS", help="Smooth the figures' curves, as the paper does over 500.")
+    ] = "0",
 ) -> None:
     """The paper's figures and numbers beside ours. Stopped, the same command goes on; nothing is run twice."""
     from fadewise.simulation import require_torch
@@ -218,8 +225,7 @@ def reproduce(
 
     if scale not in ("quick", "full"):
         raise FadewiseError(f"--scale is {scale!r}; it must be quick or full")
-    if moving_average < 0:
-        raise FadewiseError(f"--moving-average is {moving_average}; it must be a whole number at least 0")
+    window = _whole(moving_average, "--moving-average", 0, 1_000_000)
     seed_list = None if seeds is None else config.parse_seeds(seeds)
     for path in command.reproduce(
         names or [],
@@ -229,7 +235,7 @@ def reproduce(
         out,
         results,
         only_pages=only_pages,
-        moving_average=moving_average,
+        moving_average=window,
     ):
         print(path)
 
@@ -262,9 +268,11 @@ def bench(
 def list_presets(context: typer.Context) -> None:
     """The names of all presets."""
     if context.invoked_subcommand is None:
-        for name in config.preset_names():
+        names = config.preset_names()
+        width = max(map(len, names))
+        for name in names:
             title = config.preset_text(name).partition("\n")[0].removeprefix("# ")
-            print(f"{name:28} {title}")
+            print(f"{name:{width}} {title}")
 
 
 @presets.command()
@@ -325,10 +333,14 @@ def fetch(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
 
 def _count(text: str, option: str) -> int | None:
     """A number of processes; None for "auto"."""
-    if text == "auto":
-        return None
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 4096):
-        raise FadewiseError(f"{option} is {text!r}; it must be a whole number from 1 to 4096, or auto")
+    return None if text == "auto" else _whole(text, option, 1, 4096, ", or auto")
+
+
+def _whole(text: str, option: str, least: int, most: int, otherwise: str = "") -> int:
+    # As many digits as `most` has: Python refuses to read some thousands of them.
+    known = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    if not (known and least <= int(text) <= most):
+        raise FadewiseError(f"{option} is {shown(text)}; it must be a whole number from {least} to {most}{otherwise}")
     return int(text)
 
 
@@ -394,18 +406,19 @@ def main() -> None:
         _fail("the standard output is closed; what is to be printed has nowhere to go", 1)
     try:
         try:
-            app()
+            code = app(standalone_mode=False)  # else typer would draw a box around what is wrong
         finally:
             sys.stdout.flush()  # now, while a full disk can be told in a sentence
+        if code == _INTERRUPTED:  # typer has taken the KeyboardInterrupt
+            _fail("stopped", _INTERRUPTED)
+        sys.exit(code)
     except FadewiseError as error:
         _fail(str(error), 2)
-    except SystemExit as ended:
-        if ended.code == _INTERRUPTED:  # typer has taken the KeyboardInterrupt
-            _fail("stopped", _INTERRUPTED)
-        raise
+    except _UsageError as slip:
+        _fail(_sentence(slip), 2)
     except MemoryError:
         _fail("there is not enough memory for that many devices or rounds", 1)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         _fail("stopped", _INTERRUPTED)
     except BrokenPipeError:
         # The reader has gone (as in `fadewise presets | head -1`): nothing more to say to it.
@@ -418,6 +431,14 @@ def main() -> None:
         _fail(f"the output cannot be written: {error.strerror}", 1)
     except Exception as error:
         _internal(error)
+
+
+def _sentence(slip: Any) -> str:
+    """What is wrong with the words of a command, in the form of all our sentences."""
+    text: str = slip.format_message().rstrip(".")
+    said = re.sub(r"\.? Did you mean ", "; did you mean ", text[0].lower() + text[1:])
+    known = said.endswith("?") or slip.ctx is None
+    return said if known else f"{said}; `{slip.ctx.command_path} --help` says what there is"
 
 
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)

@@ -41,3 +41,12 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
         export.write([tmp_path], tmp_path / "rounds.xlsx")
     with pytest.raises(fw.FadewiseError, match=r"nowhere/rounds\.csv cannot be written"):
         export.write([tmp_path], tmp_path / "nowhere" / "rounds.csv")
+
+
+def test_runs_of_another_version_may_have_written_more(tmp_path: Path) -> None:
+    made.run(tmp_path / "runs" / "a", [0.1])
+    records = made.run(tmp_path / "runs" / "b", [0.1], seed=1) / "rounds.jsonl"
+    records.write_text(records.read_text().replace('{"round"', '{"some_day": 1, "round"'))
+    for name in ("rounds.csv", "rounds.parquet"):
+        assert export.write([tmp_path / "runs"], tmp_path / name) == 10
+    assert "some_day" not in (tmp_path / "rounds.csv").read_text()

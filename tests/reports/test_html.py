@@ -175,6 +175,26 @@ def test_the_target_is_dragged(chromium: browser.Browser, report: Path) -> None:
     assert chromium.complaints == []
 
 
+def test_many_configurations_are_told_apart_and_uniform_choice_is_grey(
+    chromium: browser.Browser, tmp_path: Path
+) -> None:
+    for weight in range(1, 10):
+        made.run(tmp_path / f"a{weight}", [0.1, 0.3, 0.5], changes={"policy.airtime_weight": float(weight)})
+    for count in (2.0, 4.0, 8.0):
+        preset, changes = "handwriting/het-uniform", {"policy.participants": count}
+        made.run(tmp_path / f"b{count:g}", [0.1, 0.3, 0.5], preset=preset, changes=changes)
+    html.write("Many", runs.arms([tmp_path]), tmp_path / "many.html")
+    chromium.open(tmp_path / "many.html")
+    looks = chromium.evaluate("""[...document.querySelectorAll("#accuracy .line")].map(line =>
+        [line.getAttribute("stroke"), line.getAttribute("stroke-dasharray")])""")
+    assert len({tuple(look) for look in looks}) == len(looks) == 12
+    assert [color == "var(--c0)" for color, _ in looks] == [False] * 9 + [True] * 3
+    bars = chromium.evaluate("""[...document.querySelector("#devices tbody td").querySelectorAll("i")].map(bar =>
+        bar.style.background.startsWith("repeating-linear-gradient"))""")
+    assert bars == [dash is not None for _, dash in looks]
+    assert chromium.complaints == []
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_fits_phones_and_desktops_in_light_and_dark(

@@ -74,12 +74,46 @@ def test_what_is_no_run_is_said_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(fw.FadewiseError, match=r"a and .*b are runs of the same configuration and seed"):
         runs.arms([tmp_path])
     (tmp_path / "a" / "rounds.jsonl").write_text("nonsense\n")
-    with pytest.raises(fw.FadewiseError, match="a cannot be read as a run's folder"):
+    with pytest.raises(fw.FadewiseError, match=r"a/rounds\.jsonl cannot be read as `fadewise run` writes it"):
         runs.arms([tmp_path / "a"])
-    for line, said in [("3", "has a line that is no record"), ('{"round": 0}', "no record of a round: 'accuracy'")]:
+    for line, said in [("3", "has a line that is no record"), ('{"round": 0}', "as config.toml has them: 'accuracy'")]:
         (tmp_path / "a" / "rounds.jsonl").write_text(line + "\n")
         with pytest.raises(fw.FadewiseError, match=said):
             runs.arms([tmp_path / "a"])
+    records = (tmp_path / "b" / "rounds.jsonl").read_text()
+    (tmp_path / "b" / "rounds.jsonl").write_text(records.replace("[99]", "[100]"))
+    with pytest.raises(fw.FadewiseError, match=r"b/rounds\.jsonl has a line that is no record .* out of bounds"):
+        runs.arms([tmp_path / "b"])
+    (tmp_path / "b" / "rounds.jsonl").write_text('{"round": 0, "answered": 3}\n')
+    with pytest.raises(fw.FadewiseError, match="b has a server's books of devices on Flower"):
+        runs.arms([tmp_path / "b"])
     (tmp_path / "b" / "rounds.jsonl").write_text("")
     with pytest.raises(fw.FadewiseError, match="b has no evaluation yet"):
         runs.arms([tmp_path / "b"])
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "said"),
+    [
+        ("devices = 100", 'devices = "x"', "config.toml has no devices"),
+        ("seed = 0", "", "config.toml has no seed"),
+        ('kind = "lyapunov"', "", "config.toml has no policy.kind"),
+        ("seed = 0", "seed", "config.toml cannot be read as `fadewise run` writes it"),
+    ],
+)
+def test_settings_that_are_no_runs_are_said(tmp_path: Path, line: str, instead: str, said: str) -> None:
+    config = made.run(tmp_path / "a", [0.1]) / "config.toml"
+    assert line in config.read_text()
+    config.write_text(config.read_text().replace(line, instead))
+    with pytest.raises(fw.FadewiseError, match=said):
+        runs.arms([tmp_path / "a"])
+
+
+@pytest.mark.parametrize("text", ["3\n", "[]\n", "nonsense\n"])
+def test_what_only_the_clock_said_may_be_missing(tmp_path: Path, text: str) -> None:
+    folder = made.run(tmp_path / "a", [0.1, 0.2])
+    for name in ("timing.jsonl", "environment.json"):
+        (folder / name).write_text(text)
+    run = runs.read(folder)
+    assert run.rounds == 10
+    assert math.isnan(run.core_s)

@@ -10,6 +10,7 @@ import pytest
 
 import fadewise as fw
 from fadewise.reproduction import command, pages
+from fadewise.reproduction.store import Store
 from fadewise.studies import participants
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -28,6 +29,17 @@ def test_what_people_wrote_stays(tmp_path: Path) -> None:
     page.write_text("# No marks\n")
     with pytest.raises(fw.FadewiseError, match="put them where the numbers are to stand"):
         pages.put(page, "", "3\n")
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_bytes(b"\xff")
+    with pytest.raises(fw.FadewiseError, match=r"page\.md cannot be read"):
+        pages.put(tmp_path / "page.md", "", "1\n")
+    (tmp_path / "verdicts-thing.json").write_text('{"note": ""}')
+    with pytest.raises(
+        fw.FadewiseError, match=r"verdicts-thing\.json cannot be read as verdicts: 'verdicts'; remove it"
+    ):
+        pages.write_verdicts(tmp_path, Store(tmp_path))
 
 
 def test_committed_pages_and_figures_are_made_again_from_committed_numbers(tmp_path: Path) -> None:
@@ -59,3 +71,23 @@ def test_numbers_that_are_not_there_are_missed_in_a_sentence(tmp_path: Path) -> 
         command.reproduce(["cifar10"], "full", None, None, tmp_path, None, only_pages=True)
     with pytest.raises(fw.FadewiseError, match="the study is 'cifar'; it must be participants, power, "):
         command.reproduce(["cifar"], "full", None, None, tmp_path, None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_data_in_a_form_that_its_runs_do_not_read_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "leaf-femnist" / "train").mkdir(parents=True)
+    (tmp_path / "leaf-femnist" / "train" / "all_data_0.json").write_text("{}")
+    monkeypatch.setenv("FADEWISE_DATA", str(tmp_path))
+    monkeypatch.setenv("FADEWISE_CACHE", str(tmp_path / "cache"))
+    missing = "the data set femnist was not found as parquet"
+    with pytest.raises(fw.FadewiseError, match=missing):
+        command.reproduce(["femnist"], "quick", None, None, tmp_path / "out", None)
+    made: list[str] = []
+    monkeypatch.setattr(command, "make", lambda needed, *_: made.extend({one.study for one in needed}))
+    monkeypatch.setattr(pages, "write", lambda *_: False)
+    command.reproduce([], "quick", [0], None, tmp_path / "out", None)
+    assert "handwriting" in made
+    assert "femnist" not in made
+    assert f"femnist: left out, as {missing}" in capsys.readouterr().err

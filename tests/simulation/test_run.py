@@ -18,6 +18,7 @@ from fadewise.errors import FadewiseError
 from fadewise.learning.native import library
 from fadewise.simulation import command
 from tests.simulation.runs import config, contents, environment, run, started
+from tests.test_cli import ran
 
 ROUNDS = 60
 
@@ -162,6 +163,8 @@ def test_a_broken_checkpoint_falls_back_to_the_one_before(reference: tuple[Path,
     assert contents(out) == whole
     for path in (checkpoint, out / "checkpoint-previous.npz"):
         path.write_bytes(path.read_bytes()[:-100])
+    said = run(folder, "small.toml", "--set", "rounds=21", "--out", "broken", "--workers", "1", code=2)
+    assert f"broken holds {ROUNDS} rounds already; rounds is 21, it must be at least {ROUNDS}" in said
     said = run(folder, "small.toml", "--out", "broken", "--workers", "1")
     assert "no checkpoint in broken can be read; beginning with round 0" in said
     assert contents(out) == whole
@@ -178,9 +181,35 @@ def test_what_cannot_begin_leaves_the_folder_free(reference: tuple[Path, dict[st
 def test_a_process_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     source = str(config(tmp_path, 3))
+    jobs = [command.job(source, settings.read(source), tmp_path / f"out-{n}", f"seed {n}") for n in range(3)]
+    said = "a process of this run has ended with code 1: it says nothing"
+    with pytest.raises(FadewiseError, match=f"^{said}"):
+        command.make(jobs[:1])
+    with pytest.raises(FadewiseError, match=f"^seed 0 and 2 more runs: {said}$"):
+        command.make(jobs)
+
+
+def test_what_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    source = str(config(tmp_path, 3))
     job = command.job(source, settings.read(source), tmp_path / "out", "seed 11")
-    with pytest.raises(FadewiseError, match="a process of this run has ended with code 1: it says nothing"):
-        command.make([job])
+    with pytest.raises(FadewiseError, match="process 1 of 2 of a run cannot be started: No such file or directory"):
+        command.make([job], 2)
+
+
+def test_files_in_the_users_folder_and_what_libraries_print_do_no_harm(tmp_path: Path) -> None:
+    config(tmp_path, 3)
+    for name in ("queue.py", "random.py", "json.py"):
+        (tmp_path / name).write_text("raise SystemExit('not the one that was asked for')\n")
+    start_up = tmp_path / "site" / "sitecustomize.py"
+    start_up.parent.mkdir()
+    start_up.write_text(
+        "import atexit, os\nos.write(1, b'printed at the start\\n')\natexit.register(os.write, 1, b'{}\\n')\n"
+    )
+    words = ("run", "small.toml", "--out", "out", "--workers", "2")
+    result = ran(*words, cwd=tmp_path, env=environment(tmp_path) | {"PYTHONPATH": str(start_up.parent)})
+    assert result.returncode == 0, result.stderr
+    assert len((tmp_path / "out" / "rounds.jsonl").read_text().splitlines()) == 3
 
 
 STEP_BY_STEP = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -67,6 +68,10 @@ class Data(ABC):
     """A data set that a configuration can name: the fields are the keys of its `[data]` table."""
 
     kind: ClassVar[str]
+
+    def place(self) -> Path | None:
+        """Where its files are, refused where they were not found; None of data that have no files."""
+        return None
 
     @abstractmethod
     def federation(self, devices: int, seed: int) -> Federation:

@@ -45,8 +45,11 @@ class CIFAR10(Data):
     partition: Partition = IID()  # noqa: RUF009  (it is frozen)
     path: str | Path | None = None
 
+    def place(self) -> Path:
+        return sources.located("cifar10") if self.path is None else Path(self.path)
+
     def federation(self, devices: int, seed: int) -> Held:
-        path = sources.located("cifar10") if self.path is None else Path(self.path)
+        path = self.place()
         pool, moments = cache.stored(self.kind, _files(path), {}, lambda: read(path))
         return Held(pool, self.partition, devices, seed, where=str(path), moments=moments)
 

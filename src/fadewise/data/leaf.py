@@ -42,8 +42,11 @@ class LEAF(Data):
     def __post_init__(self) -> None:
         checks.whole("classes", self.classes, least=1)
 
+    def place(self) -> Path:
+        return sources.located("femnist", "leaf") if self.path is None else Path(self.path)
+
     def federation(self, devices: int, seed: int) -> Held:
-        path = sources.located("femnist", "leaf") if self.path is None else Path(self.path)
+        path = self.place()
         files = json_files(path)
         pool, moments = cache.stored(self.kind, files, {"classes": self.classes}, lambda: read(files, self.classes))
         return Held(pool, self.partition, devices, seed, where=str(path), moments=moments)

@@ -51,8 +51,11 @@ class Writers(Data):
         if self.classes is not None:
             checks.whole("classes", self.classes, least=1)
 
+    def place(self) -> Path:
+        return sources.located(self.dataset, "parquet") if self.path is None else Path(self.path)
+
     def federation(self, devices: int, seed: int) -> Held:
-        path = sources.located(self.dataset, "parquet") if self.path is None else Path(self.path)
+        path = self.place()
         files = parquet_files(path)
         pool, moments = cache.stored(self.kind, files, {"classes": self.classes}, lambda: read(files, self.classes))
         return Held(pool, self.partition, devices, seed, where=str(path), moments=moments)

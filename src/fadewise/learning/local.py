@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from fadewise.data.base import Federation
+from fadewise.errors import FadewiseError
 from fadewise.learning.aggregation import LARGEST, fixed
 from fadewise.learning.backends import Backend, choose
 from fadewise.learning.models import Model
@@ -53,6 +54,8 @@ class Learner:
         model = training.model
         shape, classes = federation.image_shape, federation.classes
         network = built((lambda: model.build(shape, classes)) if isinstance(model, Model) else model, seed)
+        if training.device == "cuda" and not torch.cuda.is_available():
+            raise FadewiseError("training.device is 'cuda', but PyTorch finds no GPU that it can use; it must be cpu")
         module = FlatModule(network, training.device)
         self.parameters = module.payload_parameters
         self._initial = module.vector.numpy(force=True).copy()

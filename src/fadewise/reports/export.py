@@ -52,7 +52,8 @@ def _to_csv(rows: Iterator[dict[str, Any]], path: Path) -> int:
     with path.open("w", newline="", encoding="utf-8") as file:
         for count, row in enumerate(rows, 1):
             if count == 1:
-                writer = csv.DictWriter(file, list(row))
+                # The first run's columns, as Parquet has its schema's: another version may write more.
+                writer = csv.DictWriter(file, list(row), extrasaction="ignore")
                 writer.writeheader()
             writer.writerow({k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()})
     return count

@@ -13,6 +13,7 @@ from typing import Any
 
 from fadewise import statistics
 from fadewise.errors import FadewiseError, NotAllowed
+from fadewise.files import write_whole
 from fadewise.reports.comparison import unshared
 from fadewise.reports.curves import IN_A_ROW, Evaluation, best
 from fadewise.reports.runs import Arm, Run
@@ -32,7 +33,7 @@ def check_writable(path: Path) -> None:
 def write(title: str, arms: Sequence[Arm], path: Path, note: str = "") -> None:
     """Writes the page. note: a sentence that the reader must not miss."""
     try:
-        path.write_text(page(title, arms, note), encoding="utf-8")
+        write_whole(path, page(title, arms, note))
     except OSError as error:
         raise FadewiseError(f"the report cannot be written to {path}: {error.strerror or error}") from None
 
@@ -67,6 +68,7 @@ def _data(arms: Sequence[Arm]) -> dict[str, Any]:
         "arms": [
             {
                 "name": arm.name,
+                "uniform": arm.uniform,
                 "unshared": [unshared(arm, other) for other in arms],
                 "runs": [_run(run) for run in arm.runs.values()],
             }
@@ -76,7 +78,7 @@ def _data(arms: Sequence[Arm]) -> dict[str, Any]:
 
 
 def _target(arms: Sequence[Arm]) -> float:
-    """Where the reader begins: about nine tenths of what all have reached."""
+    """Where the reader begins: a little below what all have reached."""
     highest = min(best(run.evaluations) for arm in arms for run in arm.runs.values())
     return max(0.01, math.floor(0.95 * highest * 100) / 100)
 

@@ -203,17 +203,12 @@ def of_arms(panels: Sequence[Panel], note: str = "", moving_average: int = 0) ->
 def _looks(arms: Sequence[Arm]) -> Iterator[tuple[str, Any]]:
     """Colours and dashes: uniform choice is grey, and dashed as what it is compared with."""
     ranks = {True: 0, False: 0}
-    pairs = sum(_is_uniform(arm) for arm in arms) > 1
+    pairs = sum(arm.uniform for arm in arms) > 1
     for arm in arms:
-        uniform = _is_uniform(arm)
-        rank = ranks[uniform]
-        ranks[uniform] += 1
+        rank = ranks[arm.uniform]
+        ranks[arm.uniform] += 1
         dashes = _DASHES[rank % len(_DASHES)] if pairs else "-"
-        yield _ARM_COLORS[0 if uniform else 1 + rank % (len(_ARM_COLORS) - 1)], dashes
-
-
-def _is_uniform(arm: Arm) -> bool:
-    return str(arm.settings["policy"]["kind"]).startswith("uniform")
+        yield _ARM_COLORS[0 if arm.uniform else 1 + rank % (len(_ARM_COLORS) - 1)], dashes
 
 
 def band(axes: Axes, arm: Arm, metric: Metric, cost: Cost, moving_average: int, *, color: str, linestyle: Any) -> None:

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -72,6 +72,11 @@ class Arm(NamedTuple):
     settings: Mapping[str, Any]
     runs: Mapping[int, Run]
 
+    @property
+    def uniform(self) -> bool:
+        """Whether it is uniform choice, which others are compared with."""
+        return str(self.settings["policy"]["kind"]).startswith("uniform")
+
 
 def arms(paths: Sequence[Path]) -> list[Arm]:
     """The runs of these folders, or of the folders in them, by configuration and in the order given."""
@@ -116,16 +121,17 @@ def key(settings: Mapping[str, Any]) -> str:
 
 def read(folder: Path) -> Run:
     """A run from its folder, as far as it has come."""
-    try:
-        settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
-        records = [json.loads(line) for line in whole_lines(folder / "rounds.jsonl")]
-    except OSError as error:
-        raise FadewiseError(f"{folder} cannot be read as a run's folder: {error.strerror or error}") from None
-    except ValueError as error:
-        raise FadewiseError(f"{folder} cannot be read as a run's folder: {error}") from None
-    for name in ("devices", "seed", "link", "policy"):
-        if name not in settings:
+    settings = _parsed(folder / "config.toml", tomllib.loads)
+    records = _parsed(folder / "rounds.jsonl", lambda text: [json.loads(line) for line in _whole_lines(text)])
+    for name, of_type in (("devices", int), ("seed", int), ("link", dict), ("channel", dict), ("policy", dict)):
+        if not isinstance(settings.get(name), of_type):
             raise FadewiseError(f"{folder}/config.toml has no {name}; it must be as `fadewise run` writes it")
+    if "kind" not in settings["policy"]:
+        raise FadewiseError(f"{folder}/config.toml has no policy.kind; it must be as `fadewise run` writes it")
+    if records and isinstance(records[0], dict) and "answered" in records[0]:
+        raise FadewiseError(
+            f"{folder} has a server's books of devices on Flower; give runs that `fadewise run` has made"
+        )
     rounds_s = wall_of_rounds(folder)
     walls = dict(zip(rounds_s, itertools.accumulate(rounds_s.values()), strict=True))
     try:
@@ -153,8 +159,12 @@ def read(folder: Path) -> Run:
             _power(settings, records),
             walls.get(len(records) - 1, math.nan) * _ranks(folder),
         )
-    except (KeyError, TypeError) as error:
-        raise FadewiseError(f"{folder}/rounds.jsonl has a line that is no record of a round: {error}") from None
+    except FadewiseError:
+        raise
+    except (LookupError, TypeError, ValueError) as error:
+        raise FadewiseError(
+            f"{folder}/rounds.jsonl has a line that is no record of a round as config.toml has them: {error}"
+        ) from None
 
 
 def names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -219,7 +229,20 @@ def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
 
 def whole_lines(path: Path) -> list[str]:
     """A file's lines; one that a kill has cut off is not among them."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+    return _whole_lines(path.read_text(encoding="utf-8"))
+
+
+def _whole_lines(text: str) -> list[str]:
+    return text.split("\n")[:-1]
+
+
+def _parsed(path: Path, parse: Callable[[str], Any]) -> Any:
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FadewiseError(f"{path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise FadewiseError(f"{path} cannot be read as `fadewise run` writes it: {error}") from None
 
 
 def wall_of_rounds(folder: Path) -> dict[int, float]:
@@ -227,14 +250,14 @@ def wall_of_rounds(folder: Path) -> dict[int, float]:
     try:
         timings = [json.loads(line) for line in whole_lines(folder / "timing.jsonl")]
         return {timing["round"]: timing["wall_s"] for timing in timings}
-    except (OSError, ValueError, KeyError):  # what the wall clock said is not needed for anything else
+    except (OSError, ValueError, KeyError, TypeError):  # what the wall clock said is not needed for anything else
         return {}
 
 
 def _ranks(folder: Path) -> int:
     try:
         return int(json.loads((folder / "environment.json").read_text(encoding="utf-8"))["ranks"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return 1
 
 

@@ -39,7 +39,7 @@ def of_plan(title: str, plan: Plan) -> Table:
     table.add_column("a round", no_wrap=True)
     table.add_column("mean", justify="right", no_wrap=True)
     table.add_column("±", justify="right", no_wrap=True)
-    table.add_column("")
+    table.add_column("", min_width=_LEAST_WORDS)
     unit = "W" if plan.in_watts else "in units of the link"
     energy = [("energy", plan.energy, "J, transmitted by all participants")] if plan.in_watts else []
     for name, estimate, meaning in [
@@ -108,8 +108,16 @@ def of_sweep(title: str, plans: Sequence[tuple[Mapping[str, Any], Plan]]) -> Tab
 
 
 def print_whole(table: Table) -> None:
-    """Prints a table that may be wider than the terminal: a number that is cut off would be another number."""
+    """Prints a table, wider than the terminal if it must be: a number that is cut off would be another number.
+
+    Words give way first, in columns that wrap, down to the columns' least widths.
+    """
+    words = [column for column in table.columns if not column.no_wrap]
+    for column in words:
+        column.max_width = column.min_width
     needed = Console(width=1000).measure(table).maximum
+    for column in words:
+        column.max_width = None
     Console(width=max(Console().width, needed)).print(table)
 
 
@@ -125,7 +133,7 @@ def shown_setting(value: Any) -> str:
 def of_runs(runs: Sequence[tuple[Path, Mapping[str, Any] | None]]) -> Table:
     """Runs by their folders and summaries, a line each; one that has not ended has no summary."""
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("run", overflow="fold")
+    table.add_column("run", overflow="fold", min_width=_LEAST_WORDS)
     for heading in ("rounds", "accuracy", "loss", "airtime s", "mean power"):
         table.add_column(heading, justify="right", no_wrap=True)
     for path, summary in runs:
@@ -149,7 +157,7 @@ def of_comparison(found: Comparison) -> Table:
         f"To {found.target}; ratios are over {found.reference.name}" if len(found.rows) > 1 else f"To {found.target}"
     )
     table = Table(title=escape(title), box=box.SIMPLE_HEAD)
-    table.add_column("", overflow="fold")
+    table.add_column("", overflow="fold", min_width=_LEAST_WORDS)
     for heading in ("reached by", "airtime s", "rounds", "energy"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in found.rows:
@@ -166,10 +174,9 @@ def of_comparison(found: Comparison) -> Table:
 
 def print_comparison(found: Comparison) -> None:
     """The table, and below it why what could not be paired could not."""
-    console = Console()
-    console.print(of_comparison(found))
+    print_whole(of_comparison(found))
     for name, keys in found.unshared.items():
-        console.print(f"{name} is not paired: it differs in {', '.join(keys)}", highlight=False, markup=False)
+        Console().print(f"{name} is not paired: it differs in {', '.join(keys)}", highlight=False, markup=False)
 
 
 def cost_cell(row: Row, cost: Cost) -> str:
@@ -195,6 +202,9 @@ def of_bench(results: Sequence[Result]) -> Table:
         table.add_row(speeds[0].backend, *cells)
     return table
 
+
+_LEAST_WORDS = 18
+"""How narrow a column of words may become: room for "ratio (interval)"."""
 
 _WIDEST = 16
 """How long a varied setting's values may be to have a column."""

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fadewise import studies
-from fadewise.data import sources
+from fadewise import config, studies
 from fadewise.errors import FadewiseError, NotAllowed
 from fadewise.reports import html
 from fadewise.reproduction import pages
@@ -35,9 +34,12 @@ def reproduce(
     if importlib.util.find_spec("matplotlib") is None:
         raise FadewiseError("the studies' figures need matplotlib: pip install 'fadewise[plots]'")
     results = out / scale if results is None else results
-    results.mkdir(parents=True, exist_ok=True)
     store = Store(results / "data")
-    chosen = _chosen(names, needs_data=not only_pages)
+    chosen = _chosen(names)
+    if not only_pages:
+        chosen = _with_data(chosen, scale, named=bool(names) and "all" not in names)
+        for folder in (out, results):  # now: after hours of runs is too late
+            _make(folder)
     needed = [] if only_pages else wanted(chosen, scale, seeds, out)
     of_study = {study.name: {line.identity for line in study.lines(scale)} for study in chosen}
 
@@ -55,11 +57,13 @@ def reproduce(
         failed = error
     written = []
     for study in chosen:
+        if not study.lines(scale):
+            print(f"{study.name}: computing its page", file=sys.stderr, flush=True)  # that may take minutes
         if pages.write(study, scale, store, results, moving_average):
             written.append(results / f"{study.name}.md")
             arms = Numbers(scale, study.note(scale), moving_average, store).arms(study.lines(scale))
             if arms:
-                out.mkdir(parents=True, exist_ok=True)
+                _make(out)
                 written.append(out / f"{study.name}-{scale}.html")
                 html.write(study.title, arms, written[-1], study.note(scale))
         elif only_pages and study.name in names:
@@ -70,20 +74,35 @@ def reproduce(
     return written if verdicts is None else [*written, verdicts]
 
 
-def _chosen(names: Sequence[str], needs_data: bool) -> list[Study]:
-    """The studies of these names; of all, those whose data are there."""
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FadewiseError(f"the folder {folder} cannot be made: {error.strerror or error}") from None
+
+
+def _chosen(names: Sequence[str]) -> list[Study]:
+    """The studies of these names; without any, or of all, every one."""
     known = studies.by_name()
     for name in names:
         if name != "all" and name not in known:
             raise NotAllowed("the study", name, ", ".join([*known, "or all"]))
-    if "all" not in names and names:
-        chosen = [known[name] for name in names]
-        for study in chosen:
-            if needs_data and study.dataset is not None:
-                sources.located(study.dataset)  # says in a sentence what is to be done where it is not there
-        return chosen
-    there = {listed.name for listed in sources.listed() if listed.found is not None}
-    missing = [study for study in known.values() if needs_data and study.dataset not in {None, *there}]
-    for study in missing:
-        print(f"{study.name}: left out, as the data set {study.dataset} is not there", file=sys.stderr)
-    return [study for study in known.values() if study not in missing]
+    return list(known.values()) if "all" in names or not names else [known[name] for name in dict.fromkeys(names)]
+
+
+def _with_data(chosen: Sequence[Study], scale: Scale, named: bool) -> list[Study]:
+    """Those whose data are there, in a form that their runs read; one that was `named` must have them."""
+    found = []
+    for study in chosen:
+        try:
+            for line in study.lines(scale):
+                training = config.load(line.preset, line.changes).training
+                assert training is not None
+                training.data.place()
+        except FadewiseError as error:
+            if named:
+                raise
+            print(f"{study.name}: left out, as {error}", file=sys.stderr)
+        else:
+            found.append(study)
+    return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fadewise.errors import FadewiseError
+from fadewise.files import write_whole
 from fadewise.reports import markdown
 from fadewise.reproduction.store import Store, core_hours
 from fadewise.reproduction.study import Line, Numbers, Page, Scale, Study, Verdict
@@ -68,11 +69,19 @@ def write_verdicts(results: Path, store: Store) -> Path | None:
     """Every published number that some study has met, beside ours; the page, if there is any such number."""
     rows, notes = [], []
     for path in sorted(store.folder.glob(f"{VERDICTS}-*.json")):
-        kept = json.loads(path.read_text(encoding="utf-8"))
         study = path.stem.removeprefix(f"{VERDICTS}-")
-        notes += [f"{study}: {kept['note']}"] if kept["note"] else []
-        for one in kept["verdicts"]:
-            verdict = Verdict(**one | {"ci": one["ci"] and tuple(one["ci"])})
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            note, verdicts = (
+                kept["note"],
+                [Verdict(**one | {"ci": one["ci"] and tuple(one["ci"])}) for one in kept["verdicts"]],
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FadewiseError(
+                f"{path} cannot be read as verdicts: {error}; remove it to have it made again"
+            ) from None
+        notes += [f"{study}: {note}"] if note else []
+        for verdict in verdicts:
             word = f"[{verdict.word}]({study}.md)"
             rows.append([f"{study}: {verdict.what}", f"{verdict.published:g}", verdict.ours, word])
     if not rows:
@@ -91,7 +100,10 @@ def write_verdicts(results: Path, store: Store) -> Path | None:
 
 def put(path: Path, beginning: str, written: str) -> None:
     """Puts a block between the marks of a page, which begins like this if it is not there yet."""
-    text = path.read_text(encoding="utf-8") if path.exists() else f"{beginning}\n{_BEGIN}\n{_END}\n"
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else f"{beginning}\n{_BEGIN}\n{_END}\n"
+    except (OSError, UnicodeDecodeError) as error:
+        raise FadewiseError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     before, begin, rest = text.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:
@@ -102,6 +114,6 @@ def put(path: Path, beginning: str, written: str) -> None:
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)  # what people have written around the marks is in it
     except OSError as error:
         raise FadewiseError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fadewise.errors import FadewiseError
+from fadewise.files import write_whole
 from fadewise.reports.curves import Evaluation
 from fadewise.reports.runs import DeviceGroup, Run
 
@@ -42,11 +43,9 @@ class Store:
         """Keeps a run, in the place of a shorter one of the same seed; the file is written whole or not at all."""
         kept = dict(sorted({**self.runs(identity), run.seed: run}.items()))
         path = self._path(identity)
-        fresh = path.with_name(path.name + ".fresh")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(_text(kept), encoding="utf-8")
-            fresh.replace(path)
+            write_whole(path, _text(kept))
             del self._read[identity]  # what is looked at is what will be read next time, to the last digit
         except OSError as error:
             raise FadewiseError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from fadewise import config
 from fadewise.errors import FadewiseError
 from fadewise.reports import live, tables
@@ -40,7 +38,7 @@ def run(
         _under_torchrun(jobs, ranks, at_once)
     else:
         make(jobs, ranks, at_once)
-    Console().print(tables.of_runs([(job.folder, summary_of(job.folder)) for job in jobs]))
+    tables.print_whole(tables.of_runs([(job.folder, summary_of(job.folder)) for job in jobs]))
 
 
 def job(source: str, settings: Mapping[str, Any], folder: Path, name: str) -> Job:
@@ -69,7 +67,7 @@ def make(
     if ranks is None:
         # Several runs at once use the cores best with one each.
         ranks = launch.ranks_for(jobs[0].experiment) if at_once == 1 else max(1, cores // at_once)
-    errors = []
+    errors: dict[str, list[Job]] = {}
     with live.display() as display:
         for job, kind, value in launch.launched(jobs, ranks, at_once):
             if kind == "began":
@@ -81,9 +79,20 @@ def make(
             elif kind == "ended":
                 on_ended(job)
             elif kind == "failed":
-                errors.append(value if len(jobs) == 1 else f"{job.name}: {value}")
+                errors.setdefault(value, []).append(job)
     if errors:
-        raise FadewiseError("; ".join(errors))
+        raise FadewiseError(_said(errors, len(jobs)))
+
+
+def _said(errors: Mapping[str, Sequence[Job]], of: int) -> str:
+    """Why runs failed, each reason once, however many had it."""
+    if of == 1:
+        return next(iter(errors))
+    whose = [
+        jobs[0].name + (f" and {len(jobs) - 1} more run{'s' * (len(jobs) > 2)}" if len(jobs) > 1 else "")
+        for jobs in errors.values()
+    ]
+    return "; ".join(f"{who}: {error}" for who, error in zip(whose, errors, strict=True))
 
 
 def _under_torchrun(jobs: Sequence[Job], ranks: int | None, at_once: int | None) -> None:

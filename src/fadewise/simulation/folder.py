@@ -27,6 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import tomli_w
 
 from fadewise.errors import FadewiseError, shown
+from fadewise.files import write_whole
 from fadewise.manifest import differences
 from fadewise.simulation.records import Record, parsed
 from fadewise.state import load_state, save_state, sync_folder
@@ -95,8 +96,8 @@ class RunFolder:
             for key, theirs, ours in differences(before, settings):
                 if key != "rounds":
                     raise FadewiseError(
-                        f"{self.path} holds a run with another configuration: {key} is {shown(theirs)} there and "
-                        f"{shown(ours)} here; use another --out, or the same settings"
+                        f"{self.path} holds a run with another configuration: {key} is {_as_set(theirs)} there and "
+                        f"{_as_set(ours)} here; use another --out, or the same settings"
                     )
         elif any((self.path / name).exists() for name in (ROUNDS, CHECKPOINT, PREVIOUS)):
             raise FadewiseError(
@@ -129,9 +130,16 @@ class RunFolder:
                 return checkpoint, said
             except FadewiseError as error:
                 said.append(f"{path} is not usable ({error}); falling back")
-        if found:
+        if found or self.rounds_written():
             said.append(f"no checkpoint in {self.path} can be read; beginning with round 0")
         return None, said
+
+    def rounds_written(self) -> int:
+        """How many records there are, whether or not there is a checkpoint."""
+        try:
+            return (self.path / ROUNDS).read_bytes().count(b"\n")
+        except FileNotFoundError:
+            return 0
 
     def go_on_from(self, checkpoint: Checkpoint | None) -> None:
         """Opens the files of lines, cut to where the checkpoint was written."""
@@ -182,6 +190,10 @@ class RunFolder:
                     file.close()
 
 
+def _as_set(value: Any) -> str:
+    return "not set" if value is None else shown(value)
+
+
 def summary_of(path: Path) -> dict[str, Any] | None:
     """The summary of a run that has ended, None of one that has not."""
     try:
@@ -193,17 +205,8 @@ def summary_of(path: Path) -> dict[str, Any] | None:
 
 def write(path: Path, text: str) -> None:
     """Writes a file whole or not at all."""
-    fresh = path.with_name(path.name + ".fresh")
     with _said(path):
-        try:
-            with fresh.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            fresh.unlink(missing_ok=True)
-            raise
-        fresh.replace(path)
+        write_whole(path, text)
 
 
 def _opened_at(path: Path, size: int) -> IO[bytes]:
@@ -234,6 +237,8 @@ def _other_environment(path: Path, environment: Mapping[str, Any]) -> Iterator[s
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
+        return
+    if not isinstance(before, dict):
         return
     for key in ("fadewise", "torch", "numpy", "processor", "backend"):
         if before.get(key) != environment.get(key):

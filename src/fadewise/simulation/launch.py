@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fadewise.errors import FadewiseError
 from fadewise.rounds import Experiment, begin, play
 
 _ROUNDS_LOOKED_AT = 10
@@ -73,8 +74,8 @@ def launched(jobs: Sequence[Job], ranks: int, at_once: int) -> Iterator[Event]:
                     running.append(_Run(waiting.pop(0), ranks, Path(scratch), selector))
                     yield Event(running[-1].job, "began", None)
                 for key, _ in selector.select():
-                    run, process = key.data
-                    yield from run.heard(process, selector)
+                    run, rank = key.data
+                    yield from run.heard(rank, selector)
                     if run.ended:
                         running.remove(run)
                         yield Event(run.job, "failed" if run.error else "ended", run.error)
@@ -93,22 +94,20 @@ class _Run:
         self._open = ranks
         store = tempfile.mktemp(prefix="store-", dir=scratch)  # torch makes the file
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._pipes: list[int] = []
         self._partial: dict[int, bytes] = {}
         self._logs: list[Path] = []
         for rank in range(ranks):
             log = Path(f"{store}-{rank}.log")
-            with log.open("wb") as file:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "fadewise.simulation.worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=None if os.environ.get("FADEWISE_DEBUG") else file,
-                    env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-                )
+            try:
+                process, pipe = _started(log)
+            except OSError as error:
+                why = error.strerror or error
+                raise FadewiseError(f"process {rank + 1} of {ranks} of a run cannot be started: {why}") from None
             self._processes.append(process)
+            self._pipes.append(pipe)
             self._logs.append(log)
-            assert process.stdout is not None
-            selector.register(process.stdout, selectors.EVENT_READ, (self, rank))
+            selector.register(pipe, selectors.EVENT_READ, (self, rank))
             task = {
                 "source": job.source,
                 "settings": job.settings,
@@ -130,14 +129,12 @@ class _Run:
 
     def heard(self, rank: int, selector: selectors.BaseSelector) -> Iterator[Event]:
         """What a process has told since it was last asked."""
-        process = self._processes[rank]
-        assert process.stdout is not None
-        text = os.read(process.stdout.fileno(), 65536)
+        text = os.read(self._pipes[rank], 65536)
         if not text:
-            selector.unregister(process.stdout)
-            process.stdout.close()
+            selector.unregister(self._pipes[rank])
+            os.close(self._pipes[rank])
             self._open -= 1
-            self._gone(rank, process.wait())
+            self._gone(rank, self._processes[rank].wait())
             return
         *lines, self._partial[rank] = (self._partial.get(rank, b"") + text).split(b"\n")
         for line in lines:
@@ -168,3 +165,24 @@ class _Run:
         for process in self._processes:
             if process.poll() is None:
                 process.kill()
+
+
+def _started(log: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """A process that waits for its task, and the end of the pipe on which it tells."""
+    ours, theirs = os.pipe()
+    try:
+        with log.open("wb") as file:
+            # Whatever a library prints is no message: messages have a pipe of their own.
+            printed = sys.stderr.fileno() if os.environ.get("FADEWISE_DEBUG") else file.fileno()
+            process = subprocess.Popen(
+                # -P: a user's queue.py in the folder where the command is given is not Python's.
+                [sys.executable, "-P", "-m", "fadewise.simulation.worker", str(theirs)],
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=printed,
+                pass_fds=[theirs],
+                env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            )
+    finally:
+        os.close(theirs)
+    return process, ours

@@ -72,14 +72,16 @@ def _begin(simulation: Simulation, folder: RunFolder | None, hearer: Hearer) -> 
         checkpoint, said = folder.last_checkpoint(simulation.memory)
         for sentence in said:
             hearer.say(sentence)
+        # Without a checkpoint too: the records that are there would be fewer in the end.
+        there = folder.rounds_written() if checkpoint is None else int(checkpoint.memory.round)
+        wanted = simulation.experiment.rounds
+        if there > wanted:
+            raise FadewiseError(
+                f"{folder.path} holds {there} rounds already; rounds is {wanted}, it must be at least {there}"
+            )
         if checkpoint is not None:
             memory = checkpoint.memory
-            played, wanted = int(memory.round), simulation.experiment.rounds
-            if played > wanted:
-                raise FadewiseError(
-                    f"{folder.path} holds {played} rounds already; rounds is {wanted}, it must be at least {played}"
-                )
-            hearer.say(f"all {wanted} rounds are there" if played == wanted else f"going on with round {played}")
+            hearer.say(f"all {wanted} rounds are there" if there == wanted else f"going on with round {there}")
         here = environment(simulation.ranks.size, simulation.learner.choice.name)
         for sentence in folder.describe(manifest(simulation.experiment), here):
             hearer.say(sentence)

@@ -17,8 +17,15 @@
     return cost !== "round_time_s" || runs.some((run) => run.evaluations.round_time_s.at(-1) !== run.evaluations.airtime_s.at(-1));
   }
 
-  const color = (index) => `var(--c${index % 8})`;
-  const dash = (index) => (index >= 8 ? "7 4" : null);
+  // As in figures: uniform choice is grey, and what there are no more colours for is dashed.
+  const ranks = [0, 0];
+  const looks = data.arms.map((arm) => {
+    const rank = ranks[+arm.uniform]++;
+    const [tint, turn] = arm.uniform ? [0, rank] : [1 + (rank % 7), Math.floor(rank / 7)];
+    return { color: `var(--c${tint})`, dash: [null, "7 4", "2 3", "12 3 2 3"][turn % 4] };
+  });
+  const color = (index) => looks[index].color;
+  const dash = (index) => looks[index].dash;
   const shown = () => data.arms.map((arm, index) => ({ ...arm, index })).filter((arm) => !state.hidden.has(arm.index));
 
   function element(name, attributes = {}, ...children) {
@@ -37,9 +44,9 @@
   }
 
   function swatch(index) {
-    const made = element("i", { class: "swatch", "aria-hidden": "true" });
-    made.style.borderTopColor = color(index);
-    if (dash(index)) made.style.borderTopStyle = "dashed";
+    const made = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    for (const [name, value] of [["class", "swatch"], ["aria-hidden", "true"], ["viewBox", "0 0 24 4"]]) made.setAttribute(name, value);
+    drawn(made, "line", { x1: 0, x2: 24, y1: 2, y2: 2, stroke: color(index), "stroke-width": 3, "stroke-dasharray": dash(index) });
     return made;
   }
 
@@ -118,19 +125,20 @@
       const path = points.map((p) => `${x(p.x).toFixed(1)},${y(p.mean).toFixed(1)}`).join(" ");
       drawn(svg, "polyline", { class: "line", points: path, stroke: color(arm.index), "stroke-dasharray": dash(arm.index) });
     }
-    if (chart.limit) drawLimit(svg, width, edge, y(chart.limit), "limit", "end");
+    if (chart.limit) drawLimit(svg, width, edge, y(chart.limit), "limit", 15); // power comes down to it from above
     if (chart.target) drawTarget(svg, width, edge, y(state.target));
     if (state.x[id] !== undefined) read(id, state.x[id]);
   }
 
-  function drawLimit(svg, width, edge, at, name, side) {
+  function drawLimit(svg, width, edge, at, name, below) {
     drawn(svg, "line", { class: "limit", x1: edge.left, x2: width - edge.right, y1: at, y2: at });
-    const x = side === "end" ? width - edge.right : edge.left + 10;
-    drawn(svg, "text", { class: "limit-text", x, y: at - 6, "text-anchor": side }, name);
+    drawn(svg, "text", { class: "limit-text", x: width - edge.right, y: at + below, "text-anchor": "end" }, name);
   }
 
   function drawTarget(svg, width, edge, at) {
-    drawLimit(svg, width, edge, at, `target ${state.target.toFixed(3)}, drag it`, "start");
+    // To the right and below are the fewest curves: they have come to the target, or have ended.
+    const below = at + 24 < $("accuracy").clientHeight - edge.bottom ? 16 : -6;
+    drawLimit(svg, width, edge, at, `target ${state.target.toFixed(3)}, drag it`, below);
     drawn(svg, "rect", { class: "knob", x: edge.left - 3, y: at - 9, width: 6, height: 18, rx: 3 });
     const grip = drawn(svg, "rect", { class: "grip", x: edge.left - 16, y: at - 14, width: width - edge.left - edge.right + 16, height: 28 });
     grip.addEventListener("pointerdown", (event) => {
@@ -231,7 +239,8 @@
           const value = numbers.mean(row.of(arm).map((group) => group[k]));
           const fill = element("i");
           fill.style.width = `${(100 * value) / most[k - 2]}%`;
-          fill.style.background = color(arm.index);
+          fill.style.background = dash(arm.index)
+            ? `repeating-linear-gradient(90deg, ${color(arm.index)} 0 7px, transparent 7px 10px)` : color(arm.index);
           const track = element("div", { class: "track" }, fill);
           if (k === 3) {
             const mark = element("div", { class: "mark" });
