@@ -69,7 +69,8 @@ class ByWriter:
         text = [f"![Accuracy and loss over {name}]({self.name}-{name}.svg)" for name in COSTS]
         verdicts = []
         for network in self.networks:
-            text.append(f"## {NETWORKS[network]}")
+            if numbers.arms([line for weight in self.rounds for line in self.pair(network, weight, numbers.scale)]):
+                text.append(f"## {NETWORKS[network]}")
             for weight in self.rounds:
                 arms = numbers.arms(self.pair(network, weight, numbers.scale))
                 text += tables(arms, targets)

@@ -94,7 +94,8 @@ def page(numbers: Numbers) -> Page:
     ]
     verdicts: list[Verdict] = []
     for network, title in NETWORKS.items():
-        text.append(f"## {title}")
+        if numbers.arms([line for weight in WEIGHTS for line in trio(network, weight, numbers.scale)]):
+            text.append(f"## {title}")
         for weight in WEIGHTS:
             of_trio = trio(network, weight, numbers.scale)
             text += tables(numbers.arms(of_trio), TARGETS if numbers.scale == "full" else QUICK_TARGETS)
