@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +84,9 @@ def test_a_decision_is_on_disk_before_it_is_told(tmp_path: Path, monkeypatch: py
 def test_rounds_that_are_over_are_refused(tmp_path: Path) -> None:
     one = agent(tmp_path)
     one.decide(5)
-    with pytest.raises(fw.FadewiseError, match="device 2 has decided round 5 of this run; round 4 is over"):
+    with pytest.raises(
+        fw.FadewiseError, match="device 2 has decided round 5 of this run; round 4 is over, and another"
+    ):
         one.decide(4)
     with pytest.raises(fw.FadewiseError, match="is to send in round 6; the last that it has decided is 5"):
         one.join(6, asked=False)
@@ -115,10 +119,40 @@ def test_what_cannot_be_on_a_device_is_refused(tmp_path: Path) -> None:
         agent(tmp_path, policy=dataclasses.replace(POLICY, warm_start_rounds=5))
     with pytest.raises(fw.FadewiseError, match="device is 8; it must be a whole number at least 0 and at most 7"):
         agent(tmp_path, device=8)
-    bad = DeviceAgent(POLICY, 0, SEED, lambda round: math.nan, tmp_path / "bad.npz")
-    with pytest.raises(fw.FadewiseError, match="the channel gain of device 0 is nan"):
-        bad.decide(0)
+    for gain in (math.nan, math.inf, -1.0, None, "high"):
+        bad = DeviceAgent(POLICY, 3, SEED, lambda round, gain=gain: gain, tmp_path / "bad.npz")  # type: ignore[misc]
+        with pytest.raises(fw.FadewiseError, match=r"the channel gain of device 3 in round 7 is .* a (finite )?number"):
+            bad.decide(7)
     assert not (tmp_path / "bad.npz").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(fw.FadewiseError, match=r"device 2 cannot keep its backlog in .*file.*may write"):
+        agent(tmp_path / "file").decide(0)
+
+
+def test_agents_of_one_device_at_once_decide_once(tmp_path: Path) -> None:
+    """A node that has been started twice: each measures something else, and both give the first one's answer."""
+    waiting, nodes, rounds = threading.Barrier(4), 4, 12
+
+    def node(number: int) -> list[Answer]:
+        channel, told = fw.Rayleigh(1.0 + number), []
+        for round in range(rounds):
+            one = agent(tmp_path, channel=channel)
+            waiting.wait()
+            told.append(one.decide(round))
+            one.join(round, asked=True)
+            waiting.wait()
+        return told
+
+    with ThreadPoolExecutor(nodes) as pool:
+        told = list(pool.map(node, range(nodes)))
+    assert all(of_one == told[0] for of_one in told)
+    backlog = 0.0
+    for answer in told[0]:  # P·q once a round, and the power that the device was asked for, once
+        backlog = max(backlog + answer.power * answer.probability - 0.5 - 1.5 * 2 / 7, 0.0) + answer.power
+    assert agent(tmp_path).state.backlog[0] == pytest.approx(backlog)
 
 
 def test_a_trace_gives_a_device_its_column(tmp_path: Path) -> None:
