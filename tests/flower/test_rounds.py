@@ -67,8 +67,9 @@ def test_a_round_is_the_simulators(agents: list[DeviceAgent]) -> None:
 def test_nothing_depends_on_the_order_in_which_messages_come(agents: list[DeviceAgent]) -> None:
     # A round in which several take part.
     number = next(k for k in range(50) if sum(a.takes_part for a in answers(agents, k)) >= 3)
-    heard = answers(agents, number)
-    one, other = (Round(RULES, Books.opened(RULES), number, order) for order in (heard, heard[::-1]))
+    heard, books = answers(agents, number), Books.opened(RULES)._replace(unheard_rounds=np.full(DEVICES, number))
+    one, other = (Round(RULES, books, number, order) for order in (heard, heard[::-1]))
+    assert not one.refused
     closed = [one.close(NUMBERS, all_of(one)), other.close(NUMBERS, dict(reversed(all_of(other).items())))]
     assert closed[0].record.line() == closed[1].record.line()
     assert closed[0].change.tobytes() == closed[1].change.tobytes()
@@ -84,10 +85,12 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "no power": ({"power": 0.0}, "would send at power 0"),
     "no airtime": ({"airtime_s": 0.0}, "for 0 s"),
     "endless airtime": ({"airtime_s": math.inf}, "for inf s"),
+    "airtimes beyond a float's sum": ({"airtime_s": 1.7e308}, "for 1.7e+308 s"),
     "another round": ({"round": 3}, "answered for round 3 in round 0"),
-    "too many rounds": ({"volunteered": 4}, "it had volunteered 4 times in 0 rounds"),
+    "too many rounds": ({"volunteered": 4}, "it had volunteered 4 times; it can have been 0 at most"),
     "other settings": ({"settings": "{}"}, "decides by other settings: seed is None there and 3 here"),
     "settings that are none": ({"settings": "\x00"}, "its settings cannot be read"),
+    "settings without an end": ({"settings": "[" * 100_000}, "its settings cannot be read"),
 }
 
 
@@ -131,7 +134,8 @@ def test_an_audit_makes_the_decision_again(agents: list[DeviceAgent]) -> None:
     rules = dataclasses.replace(RULES, audit=True)
     for number in range(5):
         heard = answers(agents, number)
-        assert not Round(rules, Books.opened(rules), number, heard).refused
+        books = Books.opened(rules)._replace(unheard_rounds=np.full(DEVICES, number))
+        assert not Round(rules, books, number, heard).refused
     last = heard[0]
     assert last.gain is not None
     assert last.state is not None
@@ -145,7 +149,7 @@ def test_an_audit_makes_the_decision_again(agents: list[DeviceAgent]) -> None:
         "no number": (last._replace(gain=math.nan), "does not tell what it decided from"),
     }
     for what, (answer, complaint) in changed.items():
-        refused = Round(rules, Books.opened(rules), number, [answer, *heard[1:]]).refused
+        refused = Round(rules, books, number, [answer, *heard[1:]]).refused
         assert list(refused) == ([] if complaint is None else [0]), what
         assert complaint is None or complaint in refused[0]
 
@@ -162,7 +166,7 @@ def usual_books(norm: float = 1.0) -> Books:
         (Delivery(np.full(NUMBERS, np.inf, np.float32)), "not finite"),
         (Delivery(np.full(NUMBERS, 1e3, np.float32)), "of norm 2e\\+03, 2000 times what is usual"),
         (Delivery(np.ones(NUMBERS + 1, np.float32)), "of shape \\(5,\\); the model has 4 numbers"),
-        (Delivery(np.empty(0, np.float32)), "of shape \\(0,\\)"),
+        (Delivery(np.empty(0, np.float32)), "no update with the model's names and shapes"),
         (Delivery(np.ones(NUMBERS, np.float32), math.inf), "its loss is inf"),
     ],
 )
@@ -191,6 +195,14 @@ def test_the_first_updates_are_not_judged_by_too_few(agents: list[DeviceAgent]) 
     round = Round(RULES, Books.opened(RULES)._replace(updates=2), 0, answers(agents))
     device = int(round.draw.devices[0])
     assert not round.close(NUMBERS, {device: update(device, 1e4)}).record.refused
+
+
+def test_where_updates_are_usually_zero_nothing_is_out_of_proportion(agents: list[DeviceAgent]) -> None:
+    round = Round(RULES, usual_books(norm=0.0), 0, answers(agents))
+    device = int(round.draw.devices[0])
+    record = round.close(NUMBERS, {device: update(device)}).record
+    assert record.delivered == [device]
+    assert not record.refused
 
 
 def test_a_sum_that_cannot_be_held_is_refused(agents: list[DeviceAgent]) -> None:
@@ -268,6 +280,48 @@ def test_a_device_that_begins_anew_is_believed(tmp_path: Path, agents: list[Devi
     assert books.deliveries.intervals.max() == 1
 
 
+def test_attempts_that_a_device_makes_up_do_not_raise_its_weight(agents: list[DeviceAgent]) -> None:
+    """One that has answered every round has none of which the server has not heard."""
+    books, liar = Books.opened(RULES), 2
+    for number in range(40):
+        heard = answers(agents, number)
+        heard[liar] = heard[liar]._replace(volunteered=number)
+        round = Round(RULES, books, number, heard)
+        believed = int(books.heard[liar])
+        assert (liar in round.refused) == (0 <= believed < number)
+        books = round.close(NUMBERS, all_of(round)).books
+    assert books.refused[liar] > 10
+    assert books.deliveries.intervals.max() == 1
+
+
+def test_what_a_device_does_while_it_is_refused_is_not_lost(agents: list[DeviceAgent]) -> None:
+    """Once its configuration is put right, it does not weigh more for the rounds in which it was off."""
+    books = Books.opened(RULES)
+    for number in range(60):
+        heard = answers(agents, number)
+        if 5 <= number < 45:
+            heard[2] = heard[2]._replace(settings="{}")
+        round = Round(RULES, books, number, heard)
+        assert list(round.refused) == ([2] if 5 <= number < 45 else [])
+        books = round.close(NUMBERS, all_of(round)).books
+    assert books.heard[2] > books.delivered[2] + 5
+    assert books.deliveries.intervals.max() == 1
+
+
+def test_attempts_in_rounds_that_went_unheard_are_believed(agents: list[DeviceAgent]) -> None:
+    books, missed = Books.opened(RULES), 0
+    for number in range(60):
+        heard = answers(agents, number)
+        if 5 <= number < 45:
+            missed += heard[2].takes_part
+            del heard[2]
+        round = Round(RULES, books, number, heard)
+        assert not round.refused
+        books = round.close(NUMBERS, all_of(round)).books
+    assert missed > 5
+    assert books.deliveries.intervals[2].max() == missed + 1
+
+
 def test_rules_that_cannot_be_are_refused() -> None:
     settings: list[dict[str, Any]] = [
         {"floor": 2.0},
@@ -280,6 +334,8 @@ def test_rules_that_cannot_be_are_refused() -> None:
     for setting in settings:
         with pytest.raises(fw.FadewiseError, match=next(iter(setting))):
             dataclasses.replace(RULES, **setting)
+    with pytest.raises(fw.FadewiseError, match=r"warm_start_rounds is 5; a device has seen no rounds .* it must be 0"):
+        Rules(dataclasses.replace(POLICY, warm_start_rounds=5))
     experiment = fw.Experiment(6, fw.Rayleigh(2.0), fw.Uniform(fw.Link(1e6, 1e6), 6, participants=2.0))
     with pytest.raises(fw.FadewiseError, match="policy uniform sees every device's channel"):
         Rules.of(experiment)

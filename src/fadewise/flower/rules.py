@@ -6,9 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fadewise import checks
 from fadewise.errors import FadewiseError
-from fadewise.flower.answers import settings_of
+from fadewise.flower.answers import refuse_warm_start, settings_of
 from fadewise.policies import LocalPolicy
 from fadewise.rounds import Experiment
 from fadewise.sampling import Fallback, Poisson
@@ -44,6 +46,7 @@ class Rules:
 
     def __post_init__(self) -> None:
         checks.instance("policy", self.policy, LocalPolicy, "fw.Lyapunov(link, population=100, airtime_weight=100)")
+        refuse_warm_start(self.policy)
         self.policy.init(self.policy.population)  # refuses settings for another number of devices
         Poisson(self.fallback)
         checks.number("server_step_size", self.server_step_size, above=0)
@@ -73,4 +76,7 @@ class Rules:
         """These rules as settings to write down and compare."""
         own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("policy", "seed")}
         agreed: dict[str, Any] = json.loads(settings_of(self.policy, self.seed))
-        return agreed | own
+        # Devices need not agree on what each has for itself; a server that is started again must.
+        link = self.policy.link
+        each = {"peak_power": link.peak_power, "mean_power": link.mean_power, "shares": self.policy.shares}
+        return agreed | own | {name: np.asarray(value).tolist() for name, value in each.items()}
