@@ -97,6 +97,8 @@ class Scheduled(FedAvg):
         fraction_evaluate: float = 0.0,
         **fedavg: Any,
     ) -> None:
+        checks.whole("min_available_nodes", min_available_nodes, least=1)
+        checks.number("fraction_evaluate", fraction_evaluate, least=0, most=1)
         super().__init__(min_available_nodes=min_available_nodes, fraction_evaluate=fraction_evaluate, **fedavg)
         self.rules = rules
         self.folder = Path(folder)
@@ -132,12 +134,12 @@ class Scheduled(FedAvg):
     ) -> Result:
         """As FedAvg's, from the round on that the folder has come to; `timeout` is for the updates of a round."""
         self._timeout_s = checks.number("timeout", timeout, above=0)
-        self._awaited = max(self.min_available_nodes, 1)
+        self._awaited = self.min_available_nodes
         self._layout = layout = Layout(initial_arrays)
         result = Result()
         folder = RunFolder(self.folder)
         try:
-            memory = self._begun(folder, layout.vector(initial_arrays), num_rounds)
+            memory = self._begun(folder, layout, layout.vector(initial_arrays), num_rounds)
             self.summary()
             self._books = memory.books
             arrays = layout.arrays(memory.model)
@@ -200,12 +202,19 @@ class Scheduled(FedAvg):
         trained = (model + self._closed.change).astype(np.float32)
         return layout.arrays(trained), _metrics(self._closed.record)
 
-    def _begun(self, folder: RunFolder, model: NDArray[np.float32], rounds: int) -> _Memory:
+    def _begun(self, folder: RunFolder, layout: Layout, model: NDArray[np.float32], rounds: int) -> _Memory:
         """The memory to go on from."""
         fresh = _Memory(0, model, Books.opened(self.rules))
         settings = {"run": self.run, "exchanges": self.exchanges, "rounds": rounds, "rules": self.rules.table()}
+        settings["model"] = layout.table()
         folder.claim(settings)
         checkpoint, said = folder.last_checkpoint(fresh)  # type: ignore[arg-type]
+        if checkpoint is None and said:
+            # A simulation begins anew. Devices are further on by now: to all of them its rounds would be over.
+            why = said[0].removesuffix("; falling back")
+            raise FadewiseError(
+                f"no checkpoint in {self.folder} can be read ({why}); restore one, or begin another run elsewhere"
+            )
         said += folder.describe(settings, {"fadewise": _version(), "numpy": np.__version__})
         for sentence in said:
             log(WARNING, sentence)
@@ -218,7 +227,11 @@ class Scheduled(FedAvg):
 
     def _connected(self, grid: Grid) -> list[int]:
         """The nodes that are there, once there are enough of them."""
+        said = -1
         while len(nodes := sorted(grid.get_node_ids())) < self._awaited:
+            if len(nodes) != said:
+                said = len(nodes)
+                log(INFO, "waiting for nodes: %d connected, %d needed to begin", said, self._awaited)
             time.sleep(_POLL_S)
         self._awaited = 1
         return nodes
@@ -294,7 +307,7 @@ class Scheduled(FedAvg):
             self._complain(node, reply.error.reason or "failed without a reason")
             return False
         busy_s = reply.content.config_records.get(KEY, ConfigRecord()).get("busy_s")
-        if isinstance(busy_s, float) and self._underway is not None:
+        if isinstance(busy_s, float) and 0 <= busy_s <= after_s and self._underway is not None:
             self._clock.seconds["busy_s"] = max(self._clock.seconds["busy_s"], busy_s)
             self._uploads[node] = (self._underway.number, max(after_s - busy_s, 1e-3))
         return True
@@ -308,13 +321,16 @@ class Scheduled(FedAvg):
         self, replies: Iterable[Message], model: NDArray[np.float32], layout: Layout
     ) -> dict[int, Delivery]:
         """The updates that came, by device: what training made of the model, less the model."""
+        assert self._round is not None
         devices = {node: device for device, node in self._nodes.items()}
+        participants = self._round.draw.devices
         deliveries: dict[int, Delivery] = {}
         for reply in replies:
             device = devices.get(reply.metadata.src_node_id)
-            if device is None or self.arrayrecord_key not in reply.content.array_records:
+            arrays = reply.content.array_records.get(self.arrayrecord_key)
+            if device is None or (arrays is None and device not in participants):
                 continue
-            trained = layout.vector(reply.content.array_records[self.arrayrecord_key])
+            trained = layout.vector(arrays or ArrayRecord())
             update = trained - model if len(trained) else trained
             deliveries[device] = Delivery(update, _loss_of(reply.content))
         return deliveries
