@@ -16,13 +16,14 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
+from flwr.supercore.exit import ExitCode
 from flwr.supercore.run import Run
 
 import fadewise as fw
 from fadewise.flower import DeviceAgent, Rules, UploadTimes
 from fadewise.flower.client import Participation, agent_of, device_of
 from fadewise.flower.messages import KEY, order_of
-from fadewise.flower.strategy import Scheduled
+from fadewise.flower.strategy import Scheduled, plainly
 from tests.flower.app.rehearsal.client_app import told
 from tests.flower.replay import NUMBERS, Replay
 
@@ -384,6 +385,20 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
     grid = Handed(tmp_path / "state")
     strategy(tmp_path).start(grid, zeros(), 1, train_config=config)
     assert all(m.content["config"]["lr"] == 0.1 for m in grid.sent if m.metadata.message_type == "train")
+
+
+def test_wrong_settings_end_a_server_app_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(code: int, message: str) -> None:
+        """As Flower's, which would end the process of the tests as well."""
+        assert code == ExitCode.SERVERAPP_EXCEPTION
+        raise SystemExit(message)
+
+    monkeypatch.setattr("fadewise.flower.strategy.flwr_exit", ended)
+    with (
+        pytest.raises(SystemExit, match="exchanges is 3; it must be a whole number at least 1 and at most 2"),
+        plainly(),
+    ):
+        strategy(tmp_path, exchanges=3)
 
 
 def test_a_node_that_leaves_holds_up_nothing(tmp_path: Path) -> None:

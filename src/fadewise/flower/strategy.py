@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from logging import INFO, WARNING
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 from flwr.supercore import log
+from flwr.supercore.exit import ExitCode, flwr_exit
 from numpy.typing import NDArray
 
 from fadewise import checks
@@ -34,6 +36,15 @@ _POLL_S = 0.2
 """How often to look for replies. Flower's own wait looks every three seconds."""
 _LOSS = "train_loss"
 """What Flower's templates call a participant's training loss in its metrics."""
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Around a ServerApp's main function: settings that cannot be end it with a sentence, not with a traceback."""
+    try:
+        yield
+    except FadewiseError as error:
+        flwr_exit(ExitCode.SERVERAPP_EXCEPTION, str(error))
 
 
 class _Memory(NamedTuple):
