@@ -119,6 +119,10 @@ def test_what_cannot_be_on_a_device_is_refused(tmp_path: Path) -> None:
         agent(tmp_path, policy=dataclasses.replace(POLICY, warm_start_rounds=5))
     with pytest.raises(fw.FadewiseError, match="device is 8; it must be a whole number at least 0 and at most 7"):
         agent(tmp_path, device=8)
+    with pytest.raises(fw.FadewiseError, match=r"gain is 2\.0; it must be a function of the round"):
+        DeviceAgent(POLICY, 0, SEED, 2.0, tmp_path / "bad.npz")  # type: ignore[arg-type]
+    with pytest.raises(fw.FadewiseError, match="round is -1; it must be a whole number at least 0"):
+        agent(tmp_path).decide(-1)
     for gain in (math.nan, math.inf, -1.0, None, "high"):
         bad = DeviceAgent(POLICY, 3, SEED, lambda round, gain=gain: gain, tmp_path / "bad.npz")  # type: ignore[misc]
         with pytest.raises(fw.FadewiseError, match=r"the channel gain of device 3 in round 7 is .* a (finite )?number"):
@@ -163,6 +167,10 @@ def test_a_trace_gives_a_device_its_column(tmp_path: Path) -> None:
     with pytest.raises(fw.FadewiseError, match="ends after round 1"):
         gain(2)
     assert gains_of_trace(tmp_path / "trace.npz", repeat=True)(3) == 0.0
+    with pytest.raises(fw.FadewiseError, match="column is -1; it must be a whole number at least 0"):
+        gains_of_trace(tmp_path / "trace.npz", column=-1)
+    with pytest.raises(fw.FadewiseError, match="has gains for 2 devices, not for 3"):
+        gains_of_trace(tmp_path / "trace.npz", column=2)(0)
 
 
 def test_out_of_reach_it_stays_out(tmp_path: Path) -> None:
@@ -194,6 +202,25 @@ def test_upload_times_become_a_running_estimate(tmp_path: Path) -> None:
     kept = UploadTimes(link, tmp_path / "uploads.npz", initial=5.0, uploads=3)
     assert kept(1) == pytest.approx(true[-3:].mean(), rel=1e-9)
     assert DeviceAgent(POLICY, 3, SEED, kept, tmp_path / "3.npz").decide(1, audited=True).gain == kept(1)
+
+
+def test_uploads_that_seem_to_take_no_time_leave_the_device_in(tmp_path: Path) -> None:
+    """On a narrow link its rate would be beyond any gain; the decision that brings the news is made all the same."""
+    link = fw.Link(1e4, 1e7)
+    times = UploadTimes(link, tmp_path / "new" / "uploads.npz", initial=1.0)
+    times.uploaded(1e-3, 1.0)
+    one = DeviceAgent(fw.Lyapunov(link, 2, airtime_weight=1.0), 0, SEED, times, tmp_path / "0.npz")
+    assert 0 < one.decide(0).probability <= 1
+
+
+def test_a_record_of_uploads_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "uploads.npz"
+    UploadTimes(LINK, path, initial=1.0, uploads=3).uploaded(0.1, 1.0)
+    with pytest.raises(fw.FadewiseError, match=r"uploads\.npz does not hold the last 4 uploads .*remove it"):
+        UploadTimes(LINK, path, initial=1.0, uploads=4)
+    path.write_bytes(b"damaged")
+    with pytest.raises(fw.FadewiseError, match=r"uploads\.npz does not hold the last 3 uploads .*remove it"):
+        UploadTimes(LINK, path, initial=1.0, uploads=3)
 
 
 def test_an_answer_reveals_the_channel_only_to_an_audit(tmp_path: Path) -> None:

@@ -330,6 +330,8 @@ def test_rules_that_cannot_be_are_refused() -> None:
         {"delivery_intervals": -1},
         {"server_step_size": 0.0},
         {"fallback": "perhaps"},
+        {"seed": -1},
+        {"audit": "yes"},
     ]
     for setting in settings:
         with pytest.raises(fw.FadewiseError, match=next(iter(setting))):

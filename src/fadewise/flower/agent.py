@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fadewise import checks
-from fadewise.errors import FadewiseError
+from fadewise.errors import FadewiseError, NotAllowed
 from fadewise.flower.answers import Answer, refuse_warm_start, settings_of
 from fadewise.flower.gains import Gain, UploadTimes
 from fadewise.policies import Feedback, LocalPolicy
@@ -62,6 +62,8 @@ class DeviceAgent:
         self.policy = policy_of_device(policy, self.device)
         self._seed = stream(seed, 0).seed
         self._settings = settings_of(policy, seed)
+        if not callable(gain):
+            raise NotAllowed("gain", gain, "a function of the round")
         self._gain = gain
         self._path = Path(path)
         state = self.policy.init(1)
@@ -78,6 +80,7 @@ class DeviceAgent:
 
         audited: whether the answer also tells what it was decided from.
         """
+        checks.whole("round", round, least=0)
         with self._held():
             memory = self._memory
             if round < int(memory.round):
@@ -86,7 +89,7 @@ class DeviceAgent:
                     "and another training needs another run"
                 )
             if round > int(memory.round):
-                self._remember(self._decided(checks.whole("round", round, least=0)))
+                self._remember(self._decided(round))
             return self._answer(audited)
 
     def join(self, round: int, asked: bool) -> float:

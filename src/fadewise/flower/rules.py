@@ -12,6 +12,7 @@ from fadewise import checks
 from fadewise.errors import FadewiseError
 from fadewise.flower.answers import refuse_warm_start, settings_of
 from fadewise.policies import LocalPolicy
+from fadewise.randomness import LARGEST_SEED
 from fadewise.rounds import Experiment
 from fadewise.sampling import Fallback, Poisson
 
@@ -48,6 +49,8 @@ class Rules:
         checks.instance("policy", self.policy, LocalPolicy, "fw.Lyapunov(link, population=100, airtime_weight=100)")
         refuse_warm_start(self.policy)
         self.policy.init(self.policy.population)  # refuses settings for another number of devices
+        checks.whole("seed", self.seed, least=0, most=LARGEST_SEED)
+        checks.instance("audit", self.audit, bool, "audit=True")
         Poisson(self.fallback)
         checks.number("server_step_size", self.server_step_size, above=0)
         checks.whole("delivery_intervals", self.delivery_intervals, least=0, most=10_000)
