@@ -138,7 +138,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_agents_of_one_device_at_once_decide_once(tmp_path: Path) -> None:
     """A node that has been started twice: each measures something else, and both give the first one's answer."""
-    waiting, nodes, rounds = threading.Barrier(4), 4, 12
+    waiting, nodes, rounds = threading.Barrier(4, timeout=60), 4, 12
 
     def node(number: int) -> list[Answer]:
         channel, told = fw.Rayleigh(1.0 + number), []

@@ -401,6 +401,13 @@ def test_wrong_settings_end_a_server_app_with_a_sentence(tmp_path: Path, monkeyp
         strategy(tmp_path, exchanges=3)
 
 
+def test_messages_that_the_superlink_does_not_take_are_no_silence(tmp_path: Path) -> None:
+    grid = Handed(tmp_path / "state")
+    grid.push_messages = lambda messages: []  # type: ignore[method-assign]
+    with pytest.raises(fw.FadewiseError, match="the SuperLink does not take 6 messages at once"):
+        strategy(tmp_path).start(grid, zeros(), 1)
+
+
 def test_a_node_that_leaves_holds_up_nothing(tmp_path: Path) -> None:
     """Six must be there for the training to begin, and later rounds begin with whoever is."""
     grid = Handed(tmp_path / "state")

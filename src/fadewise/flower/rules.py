@@ -66,6 +66,11 @@ class Rules:
             raise FadewiseError(f"policy {policy.kind} sees every device's channel; on devices it must be a local one")
         if not isinstance(sampling, Poisson):
             raise FadewiseError(f"sampling {sampling.kind} draws for all devices at once; on devices it is poisson")
+        if not experiment.access.adds_up:
+            raise FadewiseError(
+                f"access {experiment.access.kind} shares the band among those who send, and a device knows of itself "
+                "alone; on devices it is tdma"
+            )
         if experiment.training is not None:
             settings = {"server_step_size": experiment.training.server_step_size} | settings
         return cls(policy, experiment.seed, fallback=sampling.fallback, **settings)

@@ -105,12 +105,13 @@ def _audited(rules: Rules, believed: dict[int, Answer]) -> dict[int, str]:
         decision, _ = rules.policy.decide(unflatten(arrays, like), gains)
     except FadewiseError as error:  # a policy of somebody's own, with conditions of its own
         return dict.fromkeys(believed, f"cannot be audited: {error}")
+    airtimes_s = rules.policy.link.airtime_s(gains, decision.power)
     for device, answer in believed.items():
-        q, power = float(decision.probability[device]), float(decision.power[device])
-        right = np.allclose((answer.probability, answer.power), (q, power), rtol=AUDITED_TO, atol=0)
-        if device not in refused and not right:
-            told_of = f"q = {answer.probability:g}, P = {answer.power:g}"
-            refused[device] = f"says that it decided {told_of}; from what it tells follow {q:g} and {power:g}"
+        ours = float(decision.probability[device]), float(decision.power[device]), float(airtimes_s[device])
+        theirs = answer.probability, answer.power, answer.airtime_s
+        if device not in refused and not np.allclose(theirs, ours, rtol=AUDITED_TO, atol=0):
+            said, right = ("q = {:g}, P = {:g} and {:g} s".format(*numbers) for numbers in (theirs, ours))
+            refused[device] = f"says that it decided {said}; from what it tells follow {right}"
     return refused
 
 

@@ -112,7 +112,7 @@ class Scheduled(FedAvg):
         checks.number("fraction_evaluate", fraction_evaluate, least=0, most=1)
         super().__init__(min_available_nodes=min_available_nodes, fraction_evaluate=fraction_evaluate, **fedavg)
         self.rules = rules
-        self.folder = Path(folder)
+        self.folder = Path(folder).absolute()
         self.run = run_name(run)
         self.exchanges = checks.whole("exchanges", exchanges, least=1, most=2)
         self.decide_s = checks.number("decide_s", decide_s, above=0)
@@ -299,6 +299,8 @@ class Scheduled(FedAvg):
         began = time.monotonic()
         sent = list(messages)
         ids = list(grid.push_messages(sent)) if sent else []
+        if len(ids) != len(sent):
+            raise FadewiseError(f"the SuperLink does not take {len(sent)} messages at once; Flower's log says why")
         waiting = {name: message.metadata.dst_node_id for name, message in zip(ids, sent, strict=True) if name}
         replies: list[Message] = []
         while waiting and time.monotonic() - began < deadline_s:
