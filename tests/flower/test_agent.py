@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -79,6 +80,16 @@ def test_a_decision_is_on_disk_before_it_is_told(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "2.npz").read_bytes() == before
     monkeypatch.undo()
     assert one.decide(1) == agent(tmp_path).decide(1)
+
+
+def test_a_decision_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is synced before it is renamed, and then the folder that has its name."""
+    synced: list[Path] = []
+    monkeypatch.setattr("os.fsync", lambda number: synced.append(Path(os.readlink(f"/proc/self/fd/{number}"))))
+    one = agent(tmp_path)
+    one.decide(0)
+    one.join(0, asked=True)
+    assert synced == [tmp_path / "2.npz.part", tmp_path] * 2
 
 
 def test_rounds_that_are_over_are_refused(tmp_path: Path) -> None:

@@ -34,6 +34,11 @@ def answers(agents: list[DeviceAgent], number: int = 0) -> list[Answer]:
     return [agent.decide(number, audited=True) for agent in agents]
 
 
+def silent_until(number: int, books: Books) -> Books:
+    """Books of a server that has heard of nobody for so many rounds, and believes that they volunteered."""
+    return books._replace(unheard_rounds=np.full(DEVICES, number))
+
+
 def update(device: int, scale: float = 1.0) -> Delivery:
     return Delivery((scale * np.sin(np.arange(NUMBERS) + device)).astype(np.float32), 0.5)
 
@@ -67,7 +72,7 @@ def test_a_round_is_the_simulators(agents: list[DeviceAgent]) -> None:
 def test_nothing_depends_on_the_order_in_which_messages_come(agents: list[DeviceAgent]) -> None:
     # A round in which several take part.
     number = next(k for k in range(50) if sum(a.takes_part for a in answers(agents, k)) >= 3)
-    heard, books = answers(agents, number), Books.opened(RULES)._replace(unheard_rounds=np.full(DEVICES, number))
+    heard, books = answers(agents, number), silent_until(number, Books.opened(RULES))
     one, other = (Round(RULES, books, number, order) for order in (heard, heard[::-1]))
     assert not one.refused
     closed = [one.close(NUMBERS, all_of(one)), other.close(NUMBERS, dict(reversed(all_of(other).items())))]
@@ -134,7 +139,7 @@ def test_an_audit_makes_the_decision_again(agents: list[DeviceAgent]) -> None:
     rules = dataclasses.replace(RULES, audit=True)
     for number in range(5):
         heard = answers(agents, number)
-        books = Books.opened(rules)._replace(unheard_rounds=np.full(DEVICES, number))
+        books = silent_until(number, Books.opened(rules))
         assert not Round(rules, books, number, heard).refused
     last = heard[0]
     assert last.gain is not None
@@ -262,8 +267,12 @@ def test_lost_updates_are_counted_and_delivery_learns(agents: list[DeviceAgent])
         books = closed.books
     assert books.lost.tolist() == [attempts[0] - attempts[0] // 3, 0, 0, 0, 0, 0]
     assert books.delivered.tolist() == [attempts[0] // 3, *attempts[1:]]
-    later = Round(RULES, books, 60, answers(agents, 60))
+    # A round in which the lossy device takes part: what comes counts for what did not.
+    number = next(n for n in range(60, 200) if answers(agents, n)[0].takes_part)
+    heard = answers(agents, number)
+    later, loss_free = (Round(RULES, silent_until(number, b), number, heard) for b in (books, Books.opened(RULES)))
     assert later.delivery.tolist() == [3.0 if n == 0 else 1.0 for n in later.draw.devices]
+    assert later.weights.tolist() == pytest.approx((loss_free.weights * later.delivery).tolist(), rel=1e-12)
 
 
 def test_a_device_that_begins_anew_is_believed(tmp_path: Path, agents: list[DeviceAgent]) -> None:
