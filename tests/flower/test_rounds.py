@@ -117,6 +117,21 @@ def test_a_device_that_lies_is_refused_by_name_and_counted(lie: str, agents: lis
     assert without.weights.tolist() == round.weights.tolist()
 
 
+def test_weights_are_over_all_enrolled_whoever_answers(agents: list[DeviceAgent]) -> None:
+    """Not over those who replied, as FedAvg's; π is among those, and the step size is the server's."""
+    rules = dataclasses.replace(RULES, server_step_size=0.5)
+    heard = [answer for answer in answers(agents) if answer.device in (1, 2, 4)]
+    round = Round(rules, Books.opened(rules), 0, heard)
+    q = np.array([answer.probability for answer in heard])
+    inclusion = np.where(q == q.max(), q + np.prod(1 - q), q)
+    there = [[1, 2, 4].index(n) for n in round.draw.devices]
+    assert there
+    assert round.weights.tolist() == pytest.approx((1 / DEVICES / inclusion[there]).tolist(), rel=1e-12)
+    closed = round.close(NUMBERS, all_of(round))
+    exact = sum(w * update(n).update.astype(float) for n, w in zip(round.draw.devices, round.weights, strict=True))
+    np.testing.assert_allclose(closed.change, 0.5 * exact, rtol=1e-6, atol=1e-9)
+
+
 def test_a_coin_that_fell_otherwise_is_refused(agents: list[DeviceAgent]) -> None:
     heard = answers(agents)
     heard = [answer._replace(takes_part=not answer.takes_part) for answer in heard]

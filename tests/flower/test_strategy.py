@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import json
 import math
 import time
+import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -369,6 +371,46 @@ def test_a_device_learns_how_long_its_uploads_took(tmp_path: Path) -> None:
         gain = UploadTimes(link, tmp_path / f"uploads-{device}.npz", initial=2.0)(0)
         assert (gain != 2.0) == (device in delivered)
         assert gain <= 2.0 or device not in delivered
+
+
+def test_the_time_that_a_device_was_at_work_is_no_part_of_its_upload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that goes on by ten seconds whenever somebody looks; and a device is told of an upload once."""
+    ticks = itertools.count(0.0, 10.0)
+    clock = types.SimpleNamespace(monotonic=lambda: next(ticks), sleep=lambda seconds: None)
+    monkeypatch.setattr("fadewise.flower.strategy.time", clock)
+    grid = Handed(tmp_path / "state")
+
+    def busy(device: int, reply: Message) -> Message:
+        if "arrays" in reply.content:
+            reply.content.config_records[KEY]["busy_s"] = 4.0
+        return reply
+
+    grid.changed = busy
+    strategy(tmp_path, decide_s=1e6).start(grid, zeros(), 8, timeout=1e6)
+    orders = [(m.metadata.dst_node_id, order_of(m)) for m in grid.sent if m.metadata.message_type == "query.decide"]
+    told = [(node, order.upload_round) for node, order in orders if order.upload_round >= 0]
+    assert all(order.upload_s % 10 == 6.0 for _, order in orders if order.upload_round >= 0)
+    delivered = [(n, json.loads(line)["round"]) for line in lines(tmp_path)[:-1] for n in json.loads(line)["delivered"]]
+    assert sorted(told) == sorted((100 + 7 * device, number) for device, number in delivered)
+
+
+@pytest.mark.parametrize("exchanges", [1, 2])
+def test_an_audit_asks_for_what_was_decided_from(exchanges: int, tmp_path: Path) -> None:
+    grid = Handed(tmp_path / "state")
+
+    def lie(device: int, reply: Message) -> Message:
+        record = reply.content.config_records.get(KEY)
+        if device == 2 and record is not None and "gain" in record:
+            record["gain"] = 2 * float(record["gain"])  # type: ignore[arg-type]
+        return reply
+
+    grid.changed = lie
+    strategy(tmp_path, Rules.of(EXPERIMENT, audit=True), exchanges=exchanges).start(grid, zeros(), 4)
+    records = [json.loads(line) for line in lines(tmp_path)]
+    assert all(list(record["refused"]) == ["2"] for record in records)
+    assert all("from what it tells follow" in record["refused"]["2"] for record in records)
 
 
 def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
