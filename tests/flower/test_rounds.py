@@ -49,7 +49,7 @@ def all_of(round: Round) -> dict[int, Delivery]:
 
 def test_a_round_is_the_simulators(agents: list[DeviceAgent]) -> None:
     experiment = fw.Experiment(DEVICES, fw.Rayleigh(2.0), POLICY, seed=SEED)
-    states, books, spent, fallbacks = fw.begin(experiment), Books.opened(RULES), 0.0, 0
+    states, books, spent, airtime_s, fallbacks = fw.begin(experiment), Books.opened(RULES), 0.0, 0.0, 0
     for number in range(60):
         played, states = fw.play(experiment, states, number)
         round = Round(RULES, books, number, answers(agents, number))
@@ -64,6 +64,8 @@ def test_a_round_is_the_simulators(agents: list[DeviceAgent]) -> None:
         spent += float((played.decision.power * played.draw.population_inclusion).mean())
         assert closed.record.mean_power == pytest.approx(spent / (number + 1))
         assert closed.record.airtime_s == played.times.airtime_s
+        airtime_s += played.times.airtime_s
+        assert closed.record.total_airtime_s == pytest.approx(airtime_s)
         exact = sum(w * update(n).update.astype(float) for n, w in zip(round.draw.devices, round.weights, strict=True))
         np.testing.assert_allclose(closed.change, exact, rtol=1e-6, atol=1e-6)
     assert fallbacks > 3
@@ -130,6 +132,30 @@ def test_weights_are_over_all_enrolled_whoever_answers(agents: list[DeviceAgent]
     closed = round.close(NUMBERS, all_of(round))
     exact = sum(w * update(n).update.astype(float) for n, w in zip(round.draw.devices, round.weights, strict=True))
     np.testing.assert_allclose(closed.change, 0.5 * exact, rtol=1e-6, atol=1e-9)
+
+
+def test_the_limit_on_power_is_each_devices_own(tmp_path: Path) -> None:
+    peaks = np.array([100.0, 50.0, 100.0, 100.0, 100.0, 100.0])
+    policy = fw.Lyapunov(fw.Link(22e6, 1.7e6, peak_power=peaks), DEVICES, airtime_weight=100.0)
+    agent = DeviceAgent(policy, 1, SEED, gains_of_channel(fw.Rayleigh(2.0), 1, SEED), tmp_path / "own.npz")
+    answer, rules = agent.decide(0), Rules(policy, SEED)
+    assert not Round(rules, Books.opened(rules), 0, [answer]).refused
+    refused = Round(rules, Books.opened(rules), 0, [answer._replace(power=50.1)]).refused
+    assert refused == {1: "says that its power is 50.1; its limit is 50"}
+
+
+def test_what_is_usual_is_of_the_last_updates_that_were_believed(agents: list[DeviceAgent]) -> None:
+    books, believed = Books.opened(RULES), []
+    for number in range(60):
+        round = Round(RULES, books, number, answers(agents, number))
+        size = 1e6 if number % 10 == 9 else 1.0 + number
+        sent = {n: Delivery(np.array([size, 0, 0, 0], np.float32)) for n in round.draw.devices.tolist()}
+        closed = round.close(NUMBERS, sent)
+        assert bool(closed.record.refused) == (size == 1e6)
+        believed += closed.record.update_norms
+        books = closed.books
+    assert len(believed) > len(books.norms)
+    assert sorted(books.norms.tolist()) == sorted(believed[-len(books.norms) :])
 
 
 def test_a_coin_that_fell_otherwise_is_refused(agents: list[DeviceAgent]) -> None:
@@ -256,6 +282,20 @@ def test_the_floor_bounds_weights_and_its_cut_is_the_bias() -> None:
     error = np.std(total) / math.sqrt(rounds)
     assert abs(np.mean(total) - expected) < 4 * error
     assert expected < reachable - 20 * error
+
+
+def test_what_the_floor_cuts_off_is_of_what_arrives(agents: list[DeviceAgent]) -> None:
+    """A device whose updates come every second time is below a floor that its π alone is not."""
+    rules, heard = dataclasses.replace(RULES, floor=0.3), answers(agents)
+    books = Books.opened(rules)
+    books.deliveries.intervals[2, 0], books.deliveries.known[2] = 2, 1
+    books.deliveries.intervals[3, 0], books.deliveries.known[3] = 1, 1
+    round = Round(rules, books, 0, heard)
+    assert round.draw.population_inclusion is not None
+    arriving = round.draw.population_inclusion / np.where(np.arange(DEVICES) == 2, 2.0, 1.0)
+    expected = np.sum(np.maximum(1 - arriving / 0.3, 0)) / DEVICES
+    assert arriving[2] < 0.3 < 2 * arriving[2]
+    assert round.close(NUMBERS, {}).record.cut_share == pytest.approx(expected, rel=1e-12)
 
 
 def given(rules: Rules, number: int, q: np.ndarray, takes_part: np.ndarray) -> list[Answer]:
