@@ -16,11 +16,11 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Trains, or goes on with a training that was stopped."""
     config = context.run_config
-    model = network()  # ← your model
+    model = network()
 
     def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:  # noqa: ARG001
         model.load_state_dict(arrays.to_torch_state_dict())
-        return MetricRecord({"accuracy": accuracy(model)})  # ← your test set
+        return MetricRecord({"accuracy": accuracy(model)})
 
     strategy = Scheduled(
         Rules.of(EXPERIMENT),
