@@ -204,6 +204,13 @@ def test_with_the_last_checkpoint_but_one_it_goes_on(tmp_path: Path) -> None:
     assert len(lines(tmp_path)) == 5
 
 
+def test_another_run_has_a_backlog_of_its_own(tmp_path: Path) -> None:
+    grid = Handed(tmp_path / "state")
+    strategy(tmp_path).start(grid, zeros(), 5)
+    Scheduled(Rules.of(EXPERIMENT), tmp_path / "other", "another").start(grid, zeros(), 5)
+    assert (tmp_path / "other" / "rounds.jsonl").read_text().splitlines() == lines(tmp_path)
+
+
 def test_who_comes_late_is_lost_and_later_counts_more(tmp_path: Path) -> None:
     grid, clumsy = Handed(tmp_path / "state"), 1
     losing = {"attempt": 0}
