@@ -415,6 +415,13 @@ def test_rules_that_cannot_be_are_refused() -> None:
         Rules.of(experiment)
 
 
+def test_rules_are_the_experiments() -> None:
+    experiment = fw.load("handwriting/het", {"policy.warm_start_rounds": 0, "training.server_step_size": 0.5})
+    experiment = dataclasses.replace(experiment, sampling=fw.Poisson(fallback="published"), seed=4)
+    rules = Rules.of(experiment)
+    assert (rules.devices, rules.seed, rules.fallback, rules.server_step_size) == (100, 4, "published", 0.5)
+
+
 def test_books_are_saved_and_loaded(tmp_path: Path, agents: list[DeviceAgent]) -> None:
     round = Round(RULES, Books.opened(RULES), 0, answers(agents))
     books = round.close(NUMBERS, all_of(round)).books
