@@ -143,6 +143,8 @@ def main() -> None:
     parser.add_argument("--numbers", type=int, default=50_000, help="parameters of the model")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     arguments = parser.parse_args()
+    if arguments.rounds < 2:
+        parser.error(f"--rounds is {arguments.rounds}; it must be at least 2, as the first is not counted")
     table = Table(
         title=f"{arguments.numbers:,} parameters, nodes look every {arguments.poll:g} s, median rounds",
         box=box.SIMPLE_HEAD,

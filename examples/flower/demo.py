@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -153,6 +154,8 @@ def main() -> None:
     """The command line."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/flower").absolute()
     folder.mkdir(parents=True, exist_ok=True)
+    for left in ("books", "state"):  # by a demonstration before, which this one is not to go on with
+        shutil.rmtree(folder / left, ignore_errors=True)
     experiment, console = fleet(), Console(width=130)
     with started(folder):
         console.print(f"{experiment.devices} nodes with TLS and keys; logs and books in {folder}")

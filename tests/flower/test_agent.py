@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +82,22 @@ def test_a_decision_is_on_disk_before_it_is_told(tmp_path: Path, monkeypatch: py
     assert one.decide(1) == agent(tmp_path).decide(1)
 
 
+def test_a_decision_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is synced before it is renamed, and then the folder that has its name."""
+    synced: list[Path] = []
+    monkeypatch.setattr("os.fsync", lambda number: synced.append(Path(os.readlink(f"/proc/self/fd/{number}"))))
+    one = agent(tmp_path)
+    one.decide(0)
+    one.join(0, asked=True)
+    assert synced == [tmp_path / "2.npz.part", tmp_path] * 2
+
+
 def test_rounds_that_are_over_are_refused(tmp_path: Path) -> None:
     one = agent(tmp_path)
     one.decide(5)
-    with pytest.raises(fw.FadewiseError, match="device 2 has decided round 5 of this run; round 4 is over"):
+    with pytest.raises(
+        fw.FadewiseError, match="device 2 has decided round 5 of this run; round 4 is over, and another"
+    ):
         one.decide(4)
     with pytest.raises(fw.FadewiseError, match="is to send in round 6; the last that it has decided is 5"):
         one.join(6, asked=False)
@@ -115,10 +130,44 @@ def test_what_cannot_be_on_a_device_is_refused(tmp_path: Path) -> None:
         agent(tmp_path, policy=dataclasses.replace(POLICY, warm_start_rounds=5))
     with pytest.raises(fw.FadewiseError, match="device is 8; it must be a whole number at least 0 and at most 7"):
         agent(tmp_path, device=8)
-    bad = DeviceAgent(POLICY, 0, SEED, lambda round: math.nan, tmp_path / "bad.npz")
-    with pytest.raises(fw.FadewiseError, match="the channel gain of device 0 is nan"):
-        bad.decide(0)
+    with pytest.raises(fw.FadewiseError, match=r"gain is 2\.0; it must be a function of the round"):
+        DeviceAgent(POLICY, 0, SEED, 2.0, tmp_path / "bad.npz")  # type: ignore[arg-type]
+    with pytest.raises(fw.FadewiseError, match="round is -1; it must be a whole number at least 0"):
+        agent(tmp_path).decide(-1)
+    for gain in (math.nan, math.inf, -1.0, None, "high"):
+        bad = DeviceAgent(POLICY, 3, SEED, lambda round, gain=gain: gain, tmp_path / "bad.npz")  # type: ignore[misc]
+        with pytest.raises(fw.FadewiseError, match=r"the channel gain of device 3 in round 7 is .* a (finite )?number"):
+            bad.decide(7)
     assert not (tmp_path / "bad.npz").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(fw.FadewiseError, match=r"device 2 cannot keep its backlog in .*file.*may write"):
+        agent(tmp_path / "file").decide(0)
+
+
+def test_agents_of_one_device_at_once_decide_once(tmp_path: Path) -> None:
+    """A node that has been started twice: each measures something else, and both give the first one's answer."""
+    waiting, nodes, rounds = threading.Barrier(4, timeout=60), 4, 12
+
+    def node(number: int) -> list[Answer]:
+        channel, told = fw.Rayleigh(1.0 + number), []
+        for round in range(rounds):
+            one = agent(tmp_path, channel=channel)
+            waiting.wait()
+            told.append(one.decide(round))
+            one.join(round, asked=True)
+            waiting.wait()
+        return told
+
+    with ThreadPoolExecutor(nodes) as pool:
+        told = list(pool.map(node, range(nodes)))
+    assert all(of_one == told[0] for of_one in told)
+    backlog = 0.0
+    for answer in told[0]:  # P·q once a round, and the power that the device was asked for, once
+        backlog = max(backlog + answer.power * answer.probability - 0.5 - 1.5 * 2 / 7, 0.0) + answer.power
+    assert agent(tmp_path).state.backlog[0] == pytest.approx(backlog)
 
 
 def test_a_trace_gives_a_device_its_column(tmp_path: Path) -> None:
@@ -129,6 +178,10 @@ def test_a_trace_gives_a_device_its_column(tmp_path: Path) -> None:
     with pytest.raises(fw.FadewiseError, match="ends after round 1"):
         gain(2)
     assert gains_of_trace(tmp_path / "trace.npz", repeat=True)(3) == 0.0
+    with pytest.raises(fw.FadewiseError, match="column is -1; it must be a whole number at least 0"):
+        gains_of_trace(tmp_path / "trace.npz", column=-1)
+    with pytest.raises(fw.FadewiseError, match="has gains for 2 devices, not for 3"):
+        gains_of_trace(tmp_path / "trace.npz", column=2)(0)
 
 
 def test_out_of_reach_it_stays_out(tmp_path: Path) -> None:
@@ -160,6 +213,25 @@ def test_upload_times_become_a_running_estimate(tmp_path: Path) -> None:
     kept = UploadTimes(link, tmp_path / "uploads.npz", initial=5.0, uploads=3)
     assert kept(1) == pytest.approx(true[-3:].mean(), rel=1e-9)
     assert DeviceAgent(POLICY, 3, SEED, kept, tmp_path / "3.npz").decide(1, audited=True).gain == kept(1)
+
+
+def test_uploads_that_seem_to_take_no_time_leave_the_device_in(tmp_path: Path) -> None:
+    """On a narrow link its rate would be beyond any gain; the decision that brings the news is made all the same."""
+    link = fw.Link(1e4, 1e7)
+    times = UploadTimes(link, tmp_path / "new" / "uploads.npz", initial=1.0)
+    times.uploaded(1e-3, 1.0)
+    one = DeviceAgent(fw.Lyapunov(link, 2, airtime_weight=1.0), 0, SEED, times, tmp_path / "0.npz")
+    assert 0 < one.decide(0).probability <= 1
+
+
+def test_a_record_of_uploads_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "uploads.npz"
+    UploadTimes(LINK, path, initial=1.0, uploads=3).uploaded(0.1, 1.0)
+    with pytest.raises(fw.FadewiseError, match=r"uploads\.npz does not hold the last 4 uploads .*remove it"):
+        UploadTimes(LINK, path, initial=1.0, uploads=4)
+    path.write_bytes(b"damaged")
+    with pytest.raises(fw.FadewiseError, match=r"uploads\.npz does not hold the last 3 uploads .*remove it"):
+        UploadTimes(LINK, path, initial=1.0, uploads=3)
 
 
 def test_an_answer_reveals_the_channel_only_to_an_audit(tmp_path: Path) -> None:

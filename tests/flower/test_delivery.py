@@ -45,6 +45,15 @@ def test_attempts_of_which_the_server_learns_late_count() -> None:
     assert deliveries.pending.tolist() == [0, 0]
 
 
+def test_the_mean_is_of_the_last_intervals() -> None:
+    deliveries, nothing = nothing_known(1, 3), np.zeros(1, np.int64)
+    for interval in (9, 1, 2, 3, 4):
+        for _ in range(interval - 1):
+            deliveries = attempted(deliveries, nothing, [0], [])
+        deliveries = attempted(deliveries, nothing, [], [0])
+    assert reciprocal(deliveries).tolist() == [3.0]
+
+
 class Lossy:
     """Devices whose updates get lost, or whose answers do with the updates in them."""
 

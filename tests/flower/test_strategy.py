@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
+import itertools
 import json
+import math
 import time
+import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,16 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
-from flwr.app.error import Error
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
+from flwr.supercore.exit import ExitCode
 from flwr.supercore.run import Run
 
 import fadewise as fw
 from fadewise.flower import DeviceAgent, Rules, UploadTimes
 from fadewise.flower.client import Participation, agent_of, device_of
 from fadewise.flower.messages import KEY, order_of
-from fadewise.flower.strategy import Scheduled
+from fadewise.flower.strategy import Scheduled, plainly
 from tests.flower.app.rehearsal.client_app import told
 from tests.flower.replay import NUMBERS, Replay
 
@@ -88,12 +93,7 @@ class Handed(Grid):
             context = Context(
                 1, message.metadata.dst_node_id, {"device": device, "state": str(self.state)}, RecordDict(), {}
             )
-            try:
-                reply: Message | None = self.app(message, context)
-            except fw.FadewiseError as error:
-                reply = Message(Error(code=2, reason=str(error)), reply_to=message)
-            assert reply is not None
-            reply = self.changed(device, reply)
+            reply = self.changed(device, self.app(message, context))
             if reply is not None:
                 replies.append(reply)
         return replies
@@ -166,6 +166,51 @@ def test_another_training_in_the_same_books_is_refused(tmp_path: Path) -> None:
         Scheduled(Rules.of(EXPERIMENT), tmp_path, "../x")
 
 
+def test_a_restart_with_another_model_or_other_shares_leaves_the_books_alone(tmp_path: Path) -> None:
+    grid, numbers = Handed(tmp_path / "state"), np.arange(1, 7) / 21
+    strategy(tmp_path).start(grid, zeros(), 3)
+    before = lines(tmp_path)
+    another = ArrayRecord({"model": Array(np.zeros(NUMBERS + 1, np.float32))})
+    with pytest.raises(fw.FadewiseError, match=r"model\.model is 'float32 \(5,\)' there and 'float32 \(6,\)' here"):
+        strategy(tmp_path).start(grid, another, 4)
+    policy = dataclasses.replace(EXPERIMENT.policy, data_shares=numbers)  # type: ignore[type-var]
+    with pytest.raises(fw.FadewiseError, match=r"rules\.shares is .* there and .* here; use another folder"):
+        strategy(tmp_path, Rules.of(dataclasses.replace(EXPERIMENT, policy=policy))).start(grid, zeros(), 4)
+    assert lines(tmp_path) == before
+
+
+def test_without_a_checkpoint_that_can_be_read_nothing_begins_anew(tmp_path: Path) -> None:
+    """The devices are past round 0: to each of them all rounds up to where they are would be over."""
+    grid = Handed(tmp_path / "state")
+    strategy(tmp_path).start(grid, zeros(), 3)
+    before = lines(tmp_path)
+    for name in ("checkpoint.npz", "checkpoint-previous.npz"):
+        (tmp_path / "books" / name).write_bytes(b"damaged")
+    with pytest.raises(
+        fw.FadewiseError, match=r"no checkpoint in .*books can be read .*restore one, or begin another run elsewhere"
+    ):
+        strategy(tmp_path).start(grid, zeros(), 4)
+    assert lines(tmp_path) == before
+
+
+def test_with_the_last_checkpoint_but_one_it_goes_on(tmp_path: Path) -> None:
+    """The devices remember the round that is played again: nothing of it is different."""
+    grid = Handed(tmp_path / "state")
+    strategy(tmp_path).start(grid, zeros(), 3)
+    before = lines(tmp_path)
+    (tmp_path / "books" / "checkpoint.npz").write_bytes(b"damaged")
+    strategy(tmp_path).start(grid, zeros(), 5)
+    assert lines(tmp_path)[:3] == before
+    assert len(lines(tmp_path)) == 5
+
+
+def test_another_run_has_a_backlog_of_its_own(tmp_path: Path) -> None:
+    grid = Handed(tmp_path / "state")
+    strategy(tmp_path).start(grid, zeros(), 5)
+    Scheduled(Rules.of(EXPERIMENT), tmp_path / "other", "another").start(grid, zeros(), 5)
+    assert (tmp_path / "other" / "rounds.jsonl").read_text().splitlines() == lines(tmp_path)
+
+
 def test_who_comes_late_is_lost_and_later_counts_more(tmp_path: Path) -> None:
     grid, clumsy = Handed(tmp_path / "state"), 1
     losing = {"attempt": 0}
@@ -211,7 +256,7 @@ def test_devices_that_lie_are_named_and_the_others_train(tmp_path: Path) -> None
         assert "power is 1e+06; its limit is 100" in record["refused"]["2"]
         assert 3 in record["silent"]
         assert not {2, 3, 4, 5} & set(record["delivered"])
-        for device, complaint in ((4, "not finite"), (5, "of shape (0,)")):
+        for device, complaint in ((4, "not finite"), (5, "no update with the model's names and shapes")):
             assert (device in record["participants"]) == (complaint in record["refused"].get(str(device), ""))
     with np.load(tmp_path / "books" / "checkpoint.npz") as arrays:
         refused, delivered = arrays["memory.books.refused"], arrays["memory.books.delivered"]
@@ -220,6 +265,67 @@ def test_devices_that_lie_are_named_and_the_others_train(tmp_path: Path) -> None
     assert delivered[[0, 1]].min() > 0 == delivered[2:].max()
     timing = [json.loads(line) for line in (tmp_path / "books" / "timing.jsonl").read_text().splitlines()]
     assert "probability in a message of fadewise is 'high'" in timing[0]["errors"]["121"]
+
+
+def made_up(data: bytes) -> Array:
+    """An array that says it is the model's."""
+    return Array(dtype="float32", shape=(NUMBERS,), stype="numpy.ndarray", data=data)
+
+
+def saved(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        made_up(b"\x00" * 40),
+        made_up(b""),
+        made_up(b"PK\x03\x04" + b"\x00" * 40),
+        made_up(saved(np.array(["a"] * NUMBERS))),
+        made_up(saved(np.ones(NUMBERS, complex))),
+        made_up(saved(np.ones(NUMBERS, np.float32))[:-4]),
+        made_up(saved(np.full(NUMBERS, 1e300))),
+        None,
+    ],
+    ids=["zeros", "nothing", "zip", "words", "complex", "cut off", "beyond float32", "no arrays"],
+)
+def test_bytes_that_are_no_update_are_refused(array: Array | None, tmp_path: Path) -> None:
+    grid = Handed(tmp_path / "state")
+
+    def lie(device: int, reply: Message) -> Message:
+        if "arrays" in reply.content and device == 1:
+            if array is None:
+                del reply.content["arrays"]
+            else:
+                reply.content["arrays"] = ArrayRecord({"model": array})
+        return reply
+
+    grid.changed = lie
+    rounds = 8
+    result = strategy(tmp_path).start(grid, zeros(), rounds)
+    assert np.isfinite(result.arrays["model"].numpy()).all()
+    records = [json.loads(line) for line in lines(tmp_path)]
+    assert any(1 in record["participants"] for record in records)
+    for record in records:
+        assert ("1" in record["refused"]) == (1 in record["participants"])
+        assert not record["lost"]
+
+
+def test_a_device_that_lies_about_its_time_at_work_is_not_timed(tmp_path: Path) -> None:
+    grid = Handed(tmp_path / "state")
+
+    def lie(device: int, reply: Message) -> Message:
+        if "arrays" in reply.content:
+            reply.content.config_records[KEY]["busy_s"] = (math.inf, -1.0, math.nan)[device % 3]
+        return reply
+
+    grid.changed = lie
+    strategy(tmp_path).start(grid, zeros(), 4)
+    timing = [json.loads(line) for line in (tmp_path / "books" / "timing.jsonl").read_text().splitlines()]
+    assert all(line["busy_s"] == 0.0 for line in timing)
 
 
 def test_evaluation_is_written_beside_the_round(tmp_path: Path) -> None:
@@ -274,8 +380,53 @@ def test_a_device_learns_how_long_its_uploads_took(tmp_path: Path) -> None:
         assert gain <= 2.0 or device not in delivered
 
 
+def test_the_time_that_a_device_was_at_work_is_no_part_of_its_upload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that goes on by ten seconds whenever somebody looks; and a device is told of an upload once."""
+    ticks = itertools.count(0.0, 10.0)
+    clock = types.SimpleNamespace(monotonic=lambda: next(ticks), sleep=lambda seconds: None)
+    monkeypatch.setattr("fadewise.flower.strategy.time", clock)
+    grid = Handed(tmp_path / "state")
+
+    def busy(device: int, reply: Message) -> Message:
+        if "arrays" in reply.content:
+            reply.content.config_records[KEY]["busy_s"] = 4.0
+        return reply
+
+    grid.changed = busy
+    strategy(tmp_path, decide_s=1e6).start(grid, zeros(), 8, timeout=1e6)
+    orders = [(m.metadata.dst_node_id, order_of(m)) for m in grid.sent if m.metadata.message_type == "query.decide"]
+    told = [(node, order.upload_round) for node, order in orders if order.upload_round >= 0]
+    assert all(order.upload_s % 10 == 6.0 for _, order in orders if order.upload_round >= 0)
+    delivered = [(n, json.loads(line)["round"]) for line in lines(tmp_path)[:-1] for n in json.loads(line)["delivered"]]
+    assert sorted(told) == sorted((100 + 7 * device, number) for device, number in delivered)
+
+
+@pytest.mark.parametrize("exchanges", [1, 2])
+def test_an_audit_asks_for_what_was_decided_from(exchanges: int, tmp_path: Path) -> None:
+    grid = Handed(tmp_path / "state")
+
+    def lie(device: int, reply: Message) -> Message:
+        record = reply.content.config_records.get(KEY)
+        if device == 2 and record is not None and "gain" in record:
+            record["gain"] = 2 * float(record["gain"])  # type: ignore[arg-type]
+        return reply
+
+    grid.changed = lie
+    strategy(tmp_path, Rules.of(EXPERIMENT, audit=True), exchanges=exchanges).start(grid, zeros(), 4)
+    records = [json.loads(line) for line in lines(tmp_path)]
+    assert all(list(record["refused"]) == ["2"] for record in records)
+    assert all("from what it tells follow" in record["refused"]["2"] for record in records)
+
+
 def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    settings: list[dict[str, Any]] = [{"exchanges": 3}, {"decide_s": 0.0}]
+    settings: list[dict[str, Any]] = [
+        {"exchanges": 3},
+        {"decide_s": 0.0},
+        {"min_available_nodes": "all"},
+        {"fraction_evaluate": 2.0},
+    ]
     for setting in settings:
         with pytest.raises(fw.FadewiseError, match=next(iter(setting))):
             strategy(tmp_path, **setting)
@@ -283,6 +434,27 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
     grid = Handed(tmp_path / "state")
     strategy(tmp_path).start(grid, zeros(), 1, train_config=config)
     assert all(m.content["config"]["lr"] == 0.1 for m in grid.sent if m.metadata.message_type == "train")
+
+
+def test_wrong_settings_end_a_server_app_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(code: int, message: str) -> None:
+        """As Flower's, which would end the process of the tests as well."""
+        assert code == ExitCode.SERVERAPP_EXCEPTION
+        raise SystemExit(message)
+
+    monkeypatch.setattr("fadewise.flower.strategy.flwr_exit", ended)
+    with (
+        pytest.raises(SystemExit, match="exchanges is 3; it must be a whole number at least 1 and at most 2"),
+        plainly(),
+    ):
+        strategy(tmp_path, exchanges=3)
+
+
+def test_messages_that_the_superlink_does_not_take_are_no_silence(tmp_path: Path) -> None:
+    grid = Handed(tmp_path / "state")
+    grid.push_messages = lambda messages: []  # type: ignore[method-assign]
+    with pytest.raises(fw.FadewiseError, match="the SuperLink does not take 6 messages at once"):
+        strategy(tmp_path).start(grid, zeros(), 1)
 
 
 def test_a_node_that_leaves_holds_up_nothing(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_folder_of_another_configuration_is_refused_and_left_alone(
         ("data.seed=1", "data.seed is 0 there and 1 here"),
     ]:
         said = run(folder, "small.toml", "--set", change, "--out", "whole", code=2)
-        assert f"whole holds a run with another configuration: {sentence}; use another --out" in said
+        assert f"whole holds a run with another configuration: {sentence}; use another folder" in said
     assert contents(folder / "whole") == whole
 
 

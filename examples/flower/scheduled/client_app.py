@@ -26,8 +26,8 @@ def train_on_device(message: Message, context: Context) -> Message:
     from scheduled.task import minibatches, network, train  # with torch, which a device that stays out never loads
 
     device = device_of(context, EXPERIMENT.devices)
-    model = network()  # ← your model
+    model = network()
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
-    loss = train(model, minibatches(device, order_of(message).round))  # ← your data
+    loss = train(model, minibatches(device, order_of(message).round))
     content = {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord({"train_loss": loss})}
     return Message(RecordDict(content), reply_to=message)

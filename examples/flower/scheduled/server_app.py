@@ -4,7 +4,7 @@ from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
 from fadewise.flower import Rules
-from fadewise.flower.strategy import Scheduled
+from fadewise.flower.strategy import Scheduled, plainly
 from scheduled.fleet import EXPERIMENT
 from scheduled.task import accuracy, network
 
@@ -12,14 +12,15 @@ app = ServerApp()
 
 
 @app.main()
+@plainly()
 def main(grid: Grid, context: Context) -> None:
     """Trains, or goes on with a training that was stopped."""
     config = context.run_config
-    model = network()  # ← your model
+    model = network()
 
     def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:  # noqa: ARG001
         model.load_state_dict(arrays.to_torch_state_dict())
-        return MetricRecord({"accuracy": accuracy(model)})  # ← your test set
+        return MetricRecord({"accuracy": accuracy(model)})
 
     strategy = Scheduled(
         Rules.of(EXPERIMENT),

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fadewise.errors import FadewiseError
 from fadewise.policies import LocalPolicy
 
-_OF_EACH_DEVICE = ("peak_power", "mean_power", "data_shares", "warm_start_rounds")
+_OF_EACH_DEVICE = ("peak_power", "mean_power", "data_shares")
 """Settings that a device may know for itself alone, and so need not agree."""
 
 
@@ -51,6 +52,15 @@ def settings_of(policy: LocalPolicy[Any], seed: int) -> str:
     return json.dumps(table, default=str)
 
 
+def refuse_warm_start(policy: LocalPolicy[Any]) -> None:
+    """A backlog can settle before the first round only where somebody knows the channel beforehand."""
+    if policy.warm_start_rounds:
+        raise FadewiseError(
+            f"policy.warm_start_rounds is {policy.warm_start_rounds}; a device has seen no rounds before the first: "
+            "it must be 0"
+        )
+
+
 def difference(ours: str, theirs: str) -> str:
     """The first setting on which two lines of settings differ, in words."""
     try:
@@ -58,6 +68,6 @@ def difference(ours: str, theirs: str) -> str:
         for key in here | there:
             if here.get(key) != there.get(key):
                 return f"{key} is {there.get(key)} there and {here.get(key)} here"
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         pass
     return "its settings cannot be read"

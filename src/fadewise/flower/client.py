@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from logging import WARNING
 from pathlib import Path
 
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
+from flwr.common.constant import ErrorCode
+from flwr.supercore import log
 
 from fadewise.errors import FadewiseError
 from fadewise.flower.agent import DeviceAgent
@@ -42,22 +45,28 @@ class Participation:
         app.query("decide")(self._decide)
 
     def _decide(self, message: Message, context: Context) -> Message:
-        order = order_of(message)
-        agent = self._agent_of(context, order)
-        return Message(RecordDict({KEY: answered(agent.decide(order.round, order.audited))}), reply_to=message)
+        try:
+            order = order_of(message)
+            answer = self._agent_of(context, order).decide(order.round, order.audited)
+        except FadewiseError as error:
+            return _complaint(error, message)
+        return Message(RecordDict({KEY: answered(answer)}), reply_to=message)
 
     def mod(self, message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         """Trains where the device takes part or is asked, and answers without an update where it does not."""
         began = time.monotonic()
-        order = order_of(message)
-        agent = self._agent_of(context, order)
         record = ConfigRecord()
-        if order.broadcast:
-            answer = agent.decide(order.round, order.audited)
-            record = answered(answer)
-            if not answer.takes_part:
-                return Message(RecordDict({KEY: record}), reply_to=message)
-        agent.join(order.round, order.asked)
+        try:
+            order = order_of(message)
+            agent = self._agent_of(context, order)
+            if order.broadcast:
+                answer = agent.decide(order.round, order.audited)
+                record = answered(answer)
+                if not answer.takes_part:
+                    return Message(RecordDict({KEY: record}), reply_to=message)
+            agent.join(order.round, order.asked)
+        except FadewiseError as error:
+            return _complaint(error, message)
         reply = call_next(message, context)
         record["busy_s"] = time.monotonic() - began
         if reply.has_content():
@@ -69,6 +78,12 @@ class Participation:
         if order.upload_s > 0:
             agent.uploaded(order.upload_round, order.upload_s)
         return agent
+
+
+def _complaint(error: FadewiseError, message: Message) -> Message:
+    """What is wrong, as the answer: a sentence in the logs of node and server, where Flower would have a traceback."""
+    log(WARNING, "%s", error)
+    return Message(Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=str(error)), reply_to=message)
 
 
 def agent_of(context: Context, run: str, experiment: Experiment, gain: Gain | None = None) -> DeviceAgent:

@@ -24,6 +24,9 @@ from fadewise.state import NoState, load_state, save_state
 Gain = Callable[[int], float]
 """The power gain |h|² in a round."""
 
+_FASTEST_BITS_PER_S_HZ = 100.0
+"""An upload that seems faster was not timed well: clocks are read on two machines."""
+
 
 def gain_of_rate(link: Link, rate_bits_per_s: float, power: float) -> float:
     """The gain with which a device that sends at this power has this rate: (2^(R/B) - 1)·N0/P.
@@ -40,11 +43,12 @@ def gain_of_rate(link: Link, rate_bits_per_s: float, power: float) -> float:
 
 def gains_of_trace(path: str | Path, column: int = 0, repeat: bool = False) -> Gain:
     """A column of a trace file (see `fw.Trace`), a row a round."""
-    return gains_of_channel(Trace(path, repeat=repeat), column, seed=0)
+    return gains_of_channel(Trace(path, repeat=repeat), checks.whole("column", column, least=0), seed=0)
 
 
 def gains_of_channel(channel: Channel[Any], device: int, seed: int) -> Gain:
     """What a channel model gives this device: in a rehearsal the same gains as in the simulator."""
+    device = checks.whole("device", device, least=0)
 
     def gain(round: int) -> float:
         state = channel.init(1, Stream(seed, 0, device))
@@ -78,7 +82,12 @@ class UploadTimes:
         self._initial = checks.number("initial", initial, above=0)
         self._seen = _Seen(np.zeros(checks.whole("uploads", uploads, least=1)), 0)
         if self._path.exists():
-            self._seen = load_state(self._path, self._seen)
+            try:
+                self._seen = load_state(self._path, self._seen)
+            except FadewiseError as error:
+                raise FadewiseError(
+                    f"{self._path} does not hold the last {uploads} uploads ({error}); remove it to begin with none"
+                ) from None
 
     def __call__(self, round: int) -> float:  # noqa: ARG002  (what it has seen is of the past)
         count = min(int(self._seen.uploads), len(self._seen.gains))
@@ -87,7 +96,12 @@ class UploadTimes:
     def uploaded(self, seconds: float, power: float) -> None:
         """An update that was sent at this power has taken so long."""
         rate = self._link.payload_bits / checks.number("seconds", seconds, above=0)
+        rate = min(rate, _FASTEST_BITS_PER_S_HZ * self._link.bandwidth_hz)
         gains, uploads = self._seen.gains.copy(), int(self._seen.uploads)
         gains[uploads % len(gains)] = gain_of_rate(self._link, rate, power)
         self._seen = _Seen(gains, uploads + 1)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FadewiseError(f"{self._path} cannot be written: {error.strerror or error}") from None
         save_state(self._path, self._seen)

@@ -104,13 +104,23 @@ class Layout:
             raise FadewiseError("the model has no floating-point arrays; there is nothing to train")
 
     def vector(self, arrays: ArrayRecord) -> NDArray[np.float32]:
-        """The arrays as one vector; empty where they are not those of this model."""
+        """The arrays as one vector; empty where they are not those of this model, or none at all."""
+        nothing = np.empty(0, np.float32)
         if set(arrays) != set(self._fixed):
-            return np.empty(0, np.float32)
-        parts = [arrays[name].numpy() for name in self._floating]
-        if any(part.shape != self._fixed[name].shape for part, name in zip(parts, self._floating, strict=True)):
-            return np.empty(0, np.float32)
-        return np.concatenate([part.astype(np.float32).ravel() for part in parts])
+            return nothing
+        try:
+            parts = [np.asarray(arrays[name].numpy()) for name in self._floating]
+        except Exception:  # bytes that a device has made up: NumPy may say anything of them
+            return nothing
+        for part, name in zip(parts, self._floating, strict=True):
+            if part.shape != self._fixed[name].shape or part.dtype.kind not in "fiu":
+                return nothing
+        with np.errstate(over="ignore"):  # beyond float32 it is infinite, and refused as that
+            return np.concatenate([part.astype(np.float32).ravel() for part in parts])
+
+    def table(self) -> dict[str, str]:
+        """What the arrays are, to write down and compare."""
+        return {name: f"{array.dtype} {array.shape}" for name, array in self._fixed.items()}
 
     def arrays(self, vector: NDArray[np.float32]) -> ArrayRecord:
         """The vector as the arrays that it stands for."""

@@ -102,12 +102,15 @@ def main() -> None:
     arguments = parser.parse_args()
     module, _, name = arguments.app.partition(":")
     sys.path.insert(0, "")
-    app = getattr(importlib.import_module(module), name or "app")
+    try:
+        app = getattr(importlib.import_module(module), name or "app")
+    except (ImportError, AttributeError, ValueError, FadewiseError) as error:
+        parser.error(f"--app is {arguments.app!r}; it must be a module and its ClientApp, as my_app:app ({error})")
     first, _, last = arguments.devices.partition("-")
     try:
         devices = range(int(first), int(last or first) + 1)
     except ValueError:
-        raise FadewiseError(f"--devices is {arguments.devices!r}; it must be as 0-5 or 3") from None
+        parser.error(f"--devices is {arguments.devices!r}; it must be as 0-5 or 3")
     config = parse_config_args([arguments.node_config] if arguments.node_config else None)
     nodes = [
         threading.Thread(

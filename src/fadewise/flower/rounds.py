@@ -35,7 +35,9 @@ class Books(NamedTuple):
     """What the server remembers from round to round, besides the model.
 
     deliveries: of every device (see `delivery`).
-    heard: how many volunteered rounds each device has told of, this round's included.
+    heard: how many volunteered rounds each device has told of, this round's included; -1 after it was refused,
+        as what it volunteered meanwhile was not lost.
+    unheard_rounds: for how many rounds each device has not been believed since it last was.
     delivered, lost, refused: how often each device's update came, was announced and did not come, and how
         often the device was not believed.
     spent: each device's transmit power, expected over the draw and summed over the rounds.
@@ -45,6 +47,7 @@ class Books(NamedTuple):
 
     deliveries: delivery.Deliveries
     heard: NDArray[np.int64]
+    unheard_rounds: NDArray[np.int64]
     delivered: NDArray[np.int64]
     lost: NDArray[np.int64]
     refused: NDArray[np.int64]
@@ -56,10 +59,11 @@ class Books(NamedTuple):
     @classmethod
     def opened(cls, rules: Rules) -> Books:
         """Before the first round."""
-        heard, delivered, lost, refused = np.zeros((4, rules.devices), np.int64)
+        heard, unheard_rounds, delivered, lost, refused = np.zeros((5, rules.devices), np.int64)
         return cls(
             deliveries=delivery.nothing_known(rules.devices, rules.delivery_intervals),
             heard=heard,
+            unheard_rounds=unheard_rounds,
             delivered=delivered,
             lost=lost,
             refused=refused,
@@ -144,7 +148,9 @@ class Round:
         self._rules = rules
         self._books = books
         self._shares = np.broadcast_to(rules.policy.shares, rules.devices)
-        self.answers, self.refused = screened(rules, number, answers)
+        # A device that answers every round cannot claim attempts that went unheard, and weigh more for them.
+        most_volunteered = np.where(books.heard < 0, number, books.heard + books.unheard_rounds)
+        self.answers, self.refused = screened(rules, number, most_volunteered, answers)
         probability, power = np.zeros((2, rules.devices))
         for device, answer in self.answers.items():
             probability[device], power[device] = answer.probability, answer.power
@@ -177,7 +183,11 @@ class Round:
                 continue
             update, loss = deliveries[device]
             if update.shape != (size,):
-                refused[device] = f"sent an update of shape {update.shape}; the model has {size} numbers"
+                refused[device] = (
+                    f"sent an update of shape {update.shape}; the model has {size} numbers"
+                    if len(update)
+                    else "sent no update with the model's names and shapes"
+                )
                 continue
             norm = math.sqrt(float(np.square(update, dtype=np.float64).sum()))
             complaint = update_complaint(self._rules, norm, loss, usual, weight, most)
@@ -196,12 +206,15 @@ class Round:
     def _entered(self, delivered: list[int], lost: list[int], refused: dict[int, str], norms: list[float]) -> Books:
         """The books after the round."""
         books, rules = self._books, self._rules
-        heard = books.heard.copy()
+        heard, unheard_rounds = books.heard.copy(), books.unheard_rounds + 1
         unheard = np.zeros(rules.devices, np.int64)
         for device, answer in self.answers.items():
-            # A device whose file was removed counts from 0 again.
-            unheard[device] = max(answer.volunteered - heard[device], 0)
+            if heard[device] >= 0:
+                # A device whose file was removed counts from 0 again.
+                unheard[device] = max(answer.volunteered - heard[device], 0)
             heard[device] = answer.volunteered + answer.takes_part
+            unheard_rounds[device] = 0
+        heard[[device for device in self.refused if 0 <= device < rules.devices]] = -1
         counts = {"delivered": delivered, "lost": lost, "refused": [d for d in refused if 0 <= d < rules.devices]}
         counted = {name: getattr(books, name).copy() for name in counts}
         for name, of_these in counts.items():
@@ -213,6 +226,7 @@ class Round:
         return Books(
             deliveries=delivery.attempted(books.deliveries, unheard, lost, delivered),
             heard=heard,
+            unheard_rounds=unheard_rounds,
             **counted,
             spent=books.spent + self.decision.power * self.draw.population_inclusion,
             norms=last,

@@ -6,10 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fadewise import checks
 from fadewise.errors import FadewiseError
-from fadewise.flower.answers import settings_of
+from fadewise.flower.answers import refuse_warm_start, settings_of
 from fadewise.policies import LocalPolicy
+from fadewise.randomness import LARGEST_SEED
 from fadewise.rounds import Experiment
 from fadewise.sampling import Fallback, Poisson
 
@@ -44,7 +47,10 @@ class Rules:
 
     def __post_init__(self) -> None:
         checks.instance("policy", self.policy, LocalPolicy, "fw.Lyapunov(link, population=100, airtime_weight=100)")
+        refuse_warm_start(self.policy)
         self.policy.init(self.policy.population)  # refuses settings for another number of devices
+        checks.whole("seed", self.seed, least=0, most=LARGEST_SEED)
+        checks.instance("audit", self.audit, bool, "audit=True")
         Poisson(self.fallback)
         checks.number("server_step_size", self.server_step_size, above=0)
         checks.whole("delivery_intervals", self.delivery_intervals, least=0, most=10_000)
@@ -60,6 +66,11 @@ class Rules:
             raise FadewiseError(f"policy {policy.kind} sees every device's channel; on devices it must be a local one")
         if not isinstance(sampling, Poisson):
             raise FadewiseError(f"sampling {sampling.kind} draws for all devices at once; on devices it is poisson")
+        if not experiment.access.adds_up:
+            raise FadewiseError(
+                f"access {experiment.access.kind} shares the band among those who send, and a device knows of itself "
+                "alone; on devices it is tdma"
+            )
         if experiment.training is not None:
             settings = {"server_step_size": experiment.training.server_step_size} | settings
         return cls(policy, experiment.seed, fallback=sampling.fallback, **settings)
@@ -73,4 +84,7 @@ class Rules:
         """These rules as settings to write down and compare."""
         own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("policy", "seed")}
         agreed: dict[str, Any] = json.loads(settings_of(self.policy, self.seed))
-        return agreed | own
+        # Devices need not agree on what each has for itself; a server that is started again must.
+        link = self.policy.link
+        each = {"peak_power": link.peak_power, "mean_power": link.mean_power, "shares": self.policy.shares}
+        return agreed | own | {name: np.asarray(value).tolist() for name, value in each.items()}

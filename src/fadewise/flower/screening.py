@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fadewise.errors import FadewiseError
 from fadewise.flower.answers import Answer, difference, settings_of
@@ -19,10 +20,17 @@ from fadewise.state import flatten, unflatten
 
 AUDITED_TO = 1e-9
 """Processors differ in the last bits of a logarithm, and a decision with them."""
+_LONGEST_S = 1e9
+"""Thirty years on the air: who says more does not mean it, and the books must be able to add it up."""
 
 
-def screened(rules: Rules, number: int, answers: Sequence[Answer]) -> tuple[dict[int, Answer], dict[int, str]]:
-    """The answers that are believed, by device, and why each other device is refused."""
+def screened(
+    rules: Rules, number: int, most_volunteered: NDArray[np.int64], answers: Sequence[Answer]
+) -> tuple[dict[int, Answer], dict[int, str]]:
+    """The answers that are believed, by device, and why each other device is refused.
+
+    most_volunteered: how often each device can have taken part before, by what it has told.
+    """
     believed: dict[int, Answer] = {}
     refused: dict[int, str] = {}
     peaks = np.broadcast_to(rules.policy.link.peak_power, rules.devices)
@@ -36,7 +44,7 @@ def screened(rules: Rules, number: int, answers: Sequence[Answer]) -> tuple[dict
             # Which of the two is the device cannot be known.
             refused[device] = "answered from more than one node"
         else:
-            known = _Known(float(peaks[device]), float(coins[device]), ours)
+            known = _Known(float(peaks[device]), float(coins[device]), ours, int(most_volunteered[device]))
             complaint = _complaint(rules, known, number, answer)
             if complaint is None:
                 believed[device] = answer
@@ -53,11 +61,12 @@ class _Known(NamedTuple):
     peak: float
     coin: float
     settings: str
+    most_volunteered: int
 
 
 def _complaint(rules: Rules, known: _Known, number: int, answer: Answer) -> str | None:
     q, power = answer.probability, answer.power
-    peak, coin, ours = known
+    peak, coin, ours, most_volunteered = known
     if answer.settings != ours:
         return f"decides by other settings: {difference(ours, answer.settings)}"
     if answer.round != number:
@@ -68,12 +77,12 @@ def _complaint(rules: Rules, known: _Known, number: int, answer: Answer) -> str 
         return f"says that its power is {power:g}; its limit is {peak:g}"
     if 0 < q < rules.least_probability:
         return f"says that its probability is {q:g}, below {rules.least_probability:g}: its weight would swamp the rest"
-    if q > 0 and not (power > 0 and 0 < answer.airtime_s < math.inf):
+    if q > 0 and not (power > 0 and 0 < answer.airtime_s <= _LONGEST_S):
         return f"says that it would send at power {power:g} for {answer.airtime_s:g} s"
     if answer.takes_part != (coin < q):
         return f"says that it {'takes part' if answer.takes_part else 'stays out'}; its coin says otherwise"
-    if not 0 <= answer.volunteered <= number:
-        return f"says that it had volunteered {answer.volunteered} times in {number} rounds"
+    if not 0 <= answer.volunteered <= most_volunteered:
+        return f"says that it had volunteered {answer.volunteered} times; it can have been {most_volunteered} at most"
     return None
 
 
@@ -96,12 +105,13 @@ def _audited(rules: Rules, believed: dict[int, Answer]) -> dict[int, str]:
         decision, _ = rules.policy.decide(unflatten(arrays, like), gains)
     except FadewiseError as error:  # a policy of somebody's own, with conditions of its own
         return dict.fromkeys(believed, f"cannot be audited: {error}")
+    airtimes_s = rules.policy.link.airtime_s(gains, decision.power)
     for device, answer in believed.items():
-        q, power = float(decision.probability[device]), float(decision.power[device])
-        right = np.allclose((answer.probability, answer.power), (q, power), rtol=AUDITED_TO, atol=0)
-        if device not in refused and not right:
-            told_of = f"q = {answer.probability:g}, P = {answer.power:g}"
-            refused[device] = f"says that it decided {told_of}; from what it tells follow {q:g} and {power:g}"
+        ours = float(decision.probability[device]), float(decision.power[device]), float(airtimes_s[device])
+        theirs = answer.probability, answer.power, answer.airtime_s
+        if device not in refused and not np.allclose(theirs, ours, rtol=AUDITED_TO, atol=0):
+            said, right = ("q = {:g}, P = {:g} and {:g} s".format(*numbers) for numbers in (theirs, ours))
+            refused[device] = f"says that it decided {said}; from what it tells follow {right}"
     return refused
 
 
@@ -115,7 +125,7 @@ def update_complaint(rules: Rules, norm: float, loss: float, median: float, weig
         return "sent an update that is not finite"
     if math.isinf(loss):
         return f"says that its loss is {loss:g}"
-    if norm > rules.largest_norm_ratio * median:
+    if 0 < rules.largest_norm_ratio * median < norm:  # where updates are usually zero, nothing is out of proportion
         return f"sent an update of norm {norm:.3g}, {norm / median:.0f} times what is usual"
     if weight * norm >= most:
         return f"sent an update of norm {norm:.3g}, which at weight {weight:.3g} is beyond what a sum can hold"

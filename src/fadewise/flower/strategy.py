@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from logging import INFO, WARNING
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 from flwr.supercore import log
+from flwr.supercore.exit import ExitCode, flwr_exit
 from numpy.typing import NDArray
 
 from fadewise import checks
@@ -34,6 +36,15 @@ _POLL_S = 0.2
 """How often to look for replies. Flower's own wait looks every three seconds."""
 _LOSS = "train_loss"
 """What Flower's templates call a participant's training loss in its metrics."""
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Around a ServerApp's main function: settings that cannot be end it with a sentence, not with a traceback."""
+    try:
+        yield
+    except FadewiseError as error:
+        flwr_exit(ExitCode.SERVERAPP_EXCEPTION, str(error))
 
 
 class _Memory(NamedTuple):
@@ -97,9 +108,11 @@ class Scheduled(FedAvg):
         fraction_evaluate: float = 0.0,
         **fedavg: Any,
     ) -> None:
+        checks.whole("min_available_nodes", min_available_nodes, least=1)
+        checks.number("fraction_evaluate", fraction_evaluate, least=0, most=1)
         super().__init__(min_available_nodes=min_available_nodes, fraction_evaluate=fraction_evaluate, **fedavg)
         self.rules = rules
-        self.folder = Path(folder)
+        self.folder = Path(folder).absolute()
         self.run = run_name(run)
         self.exchanges = checks.whole("exchanges", exchanges, least=1, most=2)
         self.decide_s = checks.number("decide_s", decide_s, above=0)
@@ -132,12 +145,12 @@ class Scheduled(FedAvg):
     ) -> Result:
         """As FedAvg's, from the round on that the folder has come to; `timeout` is for the updates of a round."""
         self._timeout_s = checks.number("timeout", timeout, above=0)
-        self._awaited = max(self.min_available_nodes, 1)
+        self._awaited = self.min_available_nodes
         self._layout = layout = Layout(initial_arrays)
         result = Result()
         folder = RunFolder(self.folder)
         try:
-            memory = self._begun(folder, layout.vector(initial_arrays), num_rounds)
+            memory = self._begun(folder, layout, layout.vector(initial_arrays), num_rounds)
             self.summary()
             self._books = memory.books
             arrays = layout.arrays(memory.model)
@@ -200,12 +213,19 @@ class Scheduled(FedAvg):
         trained = (model + self._closed.change).astype(np.float32)
         return layout.arrays(trained), _metrics(self._closed.record)
 
-    def _begun(self, folder: RunFolder, model: NDArray[np.float32], rounds: int) -> _Memory:
+    def _begun(self, folder: RunFolder, layout: Layout, model: NDArray[np.float32], rounds: int) -> _Memory:
         """The memory to go on from."""
         fresh = _Memory(0, model, Books.opened(self.rules))
         settings = {"run": self.run, "exchanges": self.exchanges, "rounds": rounds, "rules": self.rules.table()}
+        settings["model"] = layout.table()
         folder.claim(settings)
         checkpoint, said = folder.last_checkpoint(fresh)  # type: ignore[arg-type]
+        if checkpoint is None and said:
+            # A simulation begins anew. Devices are further on by now: to all of them its rounds would be over.
+            why = said[0].removesuffix("; falling back")
+            raise FadewiseError(
+                f"no checkpoint in {self.folder} can be read ({why}); restore one, or begin another run elsewhere"
+            )
         said += folder.describe(settings, {"fadewise": _version(), "numpy": np.__version__})
         for sentence in said:
             log(WARNING, sentence)
@@ -218,7 +238,11 @@ class Scheduled(FedAvg):
 
     def _connected(self, grid: Grid) -> list[int]:
         """The nodes that are there, once there are enough of them."""
+        said = -1
         while len(nodes := sorted(grid.get_node_ids())) < self._awaited:
+            if len(nodes) != said:
+                said = len(nodes)
+                log(INFO, "waiting for nodes: %d connected, %d needed to begin", said, self._awaited)
             time.sleep(_POLL_S)
         self._awaited = 1
         return nodes
@@ -275,6 +299,8 @@ class Scheduled(FedAvg):
         began = time.monotonic()
         sent = list(messages)
         ids = list(grid.push_messages(sent)) if sent else []
+        if len(ids) != len(sent):
+            raise FadewiseError(f"the SuperLink does not take {len(sent)} messages at once; Flower's log says why")
         waiting = {name: message.metadata.dst_node_id for name, message in zip(ids, sent, strict=True) if name}
         replies: list[Message] = []
         while waiting and time.monotonic() - began < deadline_s:
@@ -294,7 +320,7 @@ class Scheduled(FedAvg):
             self._complain(node, reply.error.reason or "failed without a reason")
             return False
         busy_s = reply.content.config_records.get(KEY, ConfigRecord()).get("busy_s")
-        if isinstance(busy_s, float) and self._underway is not None:
+        if isinstance(busy_s, float) and 0 <= busy_s <= after_s and self._underway is not None:
             self._clock.seconds["busy_s"] = max(self._clock.seconds["busy_s"], busy_s)
             self._uploads[node] = (self._underway.number, max(after_s - busy_s, 1e-3))
         return True
@@ -308,13 +334,16 @@ class Scheduled(FedAvg):
         self, replies: Iterable[Message], model: NDArray[np.float32], layout: Layout
     ) -> dict[int, Delivery]:
         """The updates that came, by device: what training made of the model, less the model."""
+        assert self._round is not None
         devices = {node: device for device, node in self._nodes.items()}
+        participants = self._round.draw.devices
         deliveries: dict[int, Delivery] = {}
         for reply in replies:
             device = devices.get(reply.metadata.src_node_id)
-            if device is None or self.arrayrecord_key not in reply.content.array_records:
+            arrays = reply.content.array_records.get(self.arrayrecord_key)
+            if device is None or (arrays is None and device not in participants):
                 continue
-            trained = layout.vector(reply.content.array_records[self.arrayrecord_key])
+            trained = layout.vector(arrays or ArrayRecord())
             update = trained - model if len(trained) else trained
             deliveries[device] = Delivery(update, _loss_of(reply.content))
         return deliveries

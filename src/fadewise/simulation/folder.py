@@ -91,17 +91,17 @@ class RunFolder:
                 before = tomllib.loads(config.read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
                 raise FadewiseError(
-                    f"{config} cannot be read: {error}; use another --out, or remove the folder"
+                    f"{config} cannot be read: {error}; use another folder, or remove this one"
                 ) from None
             for key, theirs, ours in differences(before, settings):
                 if key != "rounds":
                     raise FadewiseError(
                         f"{self.path} holds a run with another configuration: {key} is {_as_set(theirs)} there and "
-                        f"{_as_set(ours)} here; use another --out, or the same settings"
+                        f"{_as_set(ours)} here; use another folder, or the same settings"
                     )
         elif any((self.path / name).exists() for name in (ROUNDS, CHECKPOINT, PREVIOUS)):
             raise FadewiseError(
-                f"{self.path} has records of a run but no {CONFIG}; use another --out, or remove the folder"
+                f"{self.path} has records of a run but no {CONFIG}; use another folder, or remove this one"
             )
 
     def describe(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> list[str]:

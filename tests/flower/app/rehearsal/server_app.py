@@ -6,12 +6,13 @@ from flwr.serverapp import Grid, ServerApp
 
 import fadewise as fw
 from fadewise.flower import Rules
-from fadewise.flower.strategy import Scheduled
+from fadewise.flower.strategy import Scheduled, plainly
 
 app = ServerApp()
 
 
 @app.main()
+@plainly()
 def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     experiment = fw.load(str(config["experiment"]))
