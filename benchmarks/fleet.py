@@ -84,7 +84,7 @@ def measured(nodes: int, rounds: int, poll_s: float, numbers: int, strategy: str
             wait(lambda: listening(port), "the SuperLink")
             fleet = start(
                 sys.executable,
-                *("-m", "fadewise.flower.node", "--superlink", f"127.0.0.1:{port}"),
+                *("-P", "-m", "fadewise.flower.node", "--superlink", f"127.0.0.1:{port}"),
                 *("--app", "swarm.client_app:app", "--devices", f"0-{nodes - 1}", "--poll", str(poll_s)),
                 *("--node-config", f'state="{folder / "state"}"'),
             )

@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--poll", type=float, default=0.05, help="seconds between two looks for messages")
     arguments = parser.parse_args()
     module, _, name = arguments.app.partition(":")
-    sys.path.insert(0, "")
+    sys.path.append("")
     try:
         app = getattr(importlib.import_module(module), name or "app")
     except (ImportError, AttributeError, ValueError, FadewiseError) as error:
