@@ -38,7 +38,13 @@ def test_runs_are_brought_together_by_all_but_the_seed(tmp_path: Path) -> None:
     x, y = runs.arms([tmp_path / "x", tmp_path / "y"])
     assert (x.name, list(x.runs)) == ("lyapunov", [1, 3])
     assert (y.name, list(y.runs)) == ("uniform", [0])
-    assert [arm.name for arm in runs.arms([tmp_path])] == ["lyapunov", "uniform"]
+
+
+def test_uniform_choice_is_first_where_no_order_is_given(tmp_path: Path) -> None:
+    made.run(tmp_path / "a", [0.1])
+    made.run(tmp_path / "b", [0.1], preset="handwriting/het-uniform")
+    assert [arm.name for arm in runs.arms([tmp_path])] == ["uniform", "lyapunov"]
+    assert [arm.name for arm in runs.arms([tmp_path / "a", tmp_path / "b"])] == ["lyapunov", "uniform"]
 
 
 def test_names_say_what_differs_and_nothing_else(tmp_path: Path) -> None:
@@ -47,9 +53,9 @@ def test_names_say_what_differs_and_nothing_else(tmp_path: Path) -> None:
     made.run(tmp_path / "c", [0.1], preset="handwriting/het-uniform")
     made.run(tmp_path / "d", [0.1], changes={"policy.airtime_weight": 10.0, "channel.inner.mean_gain": 2.0})
     assert [arm.name for arm in runs.arms([tmp_path])] == [
+        "uniform, mean gain 0.08/1.125/2.88",
         "lyapunov, mean gain 0.08/1.125/2.88, λ = 10",
         "lyapunov, mean gain 0.08/1.125/2.88, λ = 100",
-        "uniform, mean gain 0.08/1.125/2.88",
         "lyapunov, mean gain 2, λ = 10",
     ]
 

@@ -79,7 +79,11 @@ class Arm(NamedTuple):
 
 
 def arms(paths: Sequence[Path]) -> list[Arm]:
-    """The runs of these folders, or of the folders in them, by configuration and in the order given."""
+    """The runs of these folders, or of the folders in them, by configuration and in the order given.
+
+    One folder with several configurations in it gives no order: then uniform choice is first, as others are compared
+    with it.
+    """
     gathered: dict[str, dict[int, Run]] = {}
     for folder in folders(paths):
         run = read(folder)
@@ -91,10 +95,11 @@ def arms(paths: Sequence[Path]) -> list[Arm]:
             )
         of_configuration[run.seed] = run
     settings = [next(iter(runs.values())).settings for runs in gathered.values()]
-    return [
+    found = [
         Arm(name, common, dict(sorted(runs.items())))
         for name, common, runs in zip(names(settings), settings, gathered.values(), strict=True)
     ]
+    return sorted(found, key=lambda arm: not arm.uniform) if len(paths) == 1 else found
 
 
 def folders(paths: Sequence[Path]) -> list[Path]:
