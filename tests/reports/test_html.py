@@ -188,7 +188,7 @@ def test_many_configurations_are_told_apart_and_uniform_choice_is_grey(
     looks = chromium.evaluate("""[...document.querySelectorAll("#accuracy .line")].map(line =>
         [line.getAttribute("stroke"), line.getAttribute("stroke-dasharray")])""")
     assert len({tuple(look) for look in looks}) == len(looks) == 12
-    assert [color == "var(--c0)" for color, _ in looks] == [False] * 9 + [True] * 3
+    assert [color == "var(--c0)" for color, _ in looks] == [True] * 3 + [False] * 9
     bars = chromium.evaluate("""[...document.querySelector("#devices tbody td").querySelectorAll("i")].map(bar =>
         bar.style.background.startsWith("repeating-linear-gradient"))""")
     assert bars == [dash is not None for _, dash in looks]

@@ -16,7 +16,7 @@ def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
     last = run.evaluations[-1]
     assert (last.rounds, last.accuracy, last.airtime_s, last.energy) == (20, 0.4, 10.0, 20.0)
     assert last.wall_s == pytest.approx(2.0)
-    assert run.core_s == pytest.approx(4.0)  # on two ranks
+    assert run.core_s == pytest.approx(2.0)  # on two ranks
     assert run.power[0] == (1, 1.5)
     assert run.power[-1] == (20, 1.5)
 

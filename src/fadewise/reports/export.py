@@ -37,7 +37,7 @@ def _rows(folders: Sequence[Path]) -> Iterator[dict[str, Any]]:
     names = {run.name: arm.name for arm in arms for run in arm.runs.values()}
     for folder in folders:
         seed = next(run.seed for arm in arms for run in arm.runs.values() if run.name == str(folder))
-        walls = runs.wall_of_rounds(folder)
+        walls = runs.timing_of_rounds(folder, "wall_s")
         for line in runs.whole_lines(folder / "rounds.jsonl"):
             record = json.loads(line)
             yield (

@@ -41,7 +41,7 @@ class Run(NamedTuple):
 
     name: its folder. settings: of its config.toml. rounds: how many have been played.
     power: after some of the rounds, the average power so far over its limit.
-    core_s: what it took on the wall, times the cores; NaN where that is not known.
+    core_s: processor time, of all its ranks if they took as much each; NaN where that is not known.
     judged: accuracies of the last model, where somebody has looked closer (`reproduction.judgement`).
     """
 
@@ -137,7 +137,7 @@ def read(folder: Path) -> Run:
         raise FadewiseError(
             f"{folder} has a server's books of devices on Flower; give runs that `fadewise run` has made"
         )
-    rounds_s = wall_of_rounds(folder)
+    rounds_s = timing_of_rounds(folder, "wall_s")
     walls = dict(zip(rounds_s, itertools.accumulate(rounds_s.values()), strict=True))
     try:
         evaluations = [
@@ -162,7 +162,7 @@ def read(folder: Path) -> Run:
             evaluations,
             _device_groups(settings, records),
             _power(settings, records),
-            walls.get(len(records) - 1, math.nan) * _ranks(folder),
+            _core_s(folder, len(records)),
         )
     except FadewiseError:
         raise
@@ -250,13 +250,18 @@ def _parsed(path: Path, parse: Callable[[str], Any]) -> Any:
         raise FadewiseError(f"{path} cannot be read as `fadewise run` writes it: {error}") from None
 
 
-def wall_of_rounds(folder: Path) -> dict[int, float]:
-    """What each round took on the wall; empty where that is not known."""
+def timing_of_rounds(folder: Path, name: str) -> dict[int, float]:
+    """What each round took, `wall_s` or `cpu_s`; empty where that is not known."""
     try:
         timings = [json.loads(line) for line in whole_lines(folder / "timing.jsonl")]
-        return {timing["round"]: timing["wall_s"] for timing in timings}
+        return {timing["round"]: timing[name] for timing in timings}
     except (OSError, ValueError, KeyError, TypeError):  # what the wall clock said is not needed for anything else
         return {}
+
+
+def _core_s(folder: Path, rounds: int) -> float:
+    cpu_s = timing_of_rounds(folder, "cpu_s")
+    return math.fsum(cpu_s.values()) * _ranks(folder) if len(cpu_s) == rounds else math.nan
 
 
 def _ranks(folder: Path) -> int:

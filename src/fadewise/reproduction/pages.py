@@ -52,7 +52,7 @@ def _made_of(numbers: Numbers, lines: Sequence[Line]) -> str:
     missing = len(lines) - len(arms)
     return (
         f"Made of {len(runs)} runs: {len(arms)} configurations under {seeds} seed{'s' * (counts[-1] > 1)} each, "
-        f"{core_hours(runs):.2g} core-hours." + (f" {missing} configurations have not been run yet." if missing else "")
+        f"{core_hours(runs)}." + (f" {missing} configurations have not been run yet." if missing else "")
     )
 
 

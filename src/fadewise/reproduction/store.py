@@ -113,6 +113,8 @@ def _float(value: Any) -> Any:
     return math.nan if value is None else value
 
 
-def core_hours(runs: Sequence[Run]) -> float:
-    """What runs took on the wall, times the cores."""
-    return math.fsum(run.core_s for run in runs) / 3600
+def core_hours(runs: Sequence[Run]) -> str:
+    """The processor time of runs, and of how many it is known where it is not of all."""
+    known = [run.core_s for run in runs if math.isfinite(run.core_s)]
+    of_some = "" if len(known) == len(runs) else f" (of the {len(known)} of which it is known)"
+    return f"{math.fsum(known) / 3600:.2g} core-hours{of_some}"

@@ -48,11 +48,12 @@ class Memory(NamedTuple):
 
 
 class Walltime(NamedTuple):
-    """Where a round's time on the wall went, on this rank."""
+    """Where a round's time on the wall went, on this rank; cpu_s is what it had of a processor in that time."""
 
     wall_s: float
     training_s: float
     evaluation_s: float
+    cpu_s: float
 
 
 class _Trained(NamedTuple):
@@ -75,7 +76,7 @@ class Simulation:
         self.ledger = Ledger(experiment.policy, experiment.access)
         model = self.learner.initial_model()
         self.memory = Memory(0, model, begin(experiment), self.ledger.spent.copy(), NOTHING)
-        self.walltime = Walltime(0.0, 0.0, 0.0)
+        self.walltime = Walltime(0.0, 0.0, 0.0, 0.0)
 
     def resume(self, memory: Memory) -> None:
         """Goes on from what a checkpoint holds."""
@@ -94,7 +95,7 @@ class Simulation:
 
     def step(self) -> Record:
         """Plays a round."""
-        began = time.perf_counter()
+        began, cpu_began = time.perf_counter(), time.process_time()
         experiment, memory = self.experiment, self.memory
         number = int(memory.round)
         trained: list[_Trained] = []
@@ -114,7 +115,8 @@ class Simulation:
         mean_power = float(self.ledger.spent.mean()) / (number + 1)
         record, totals = recorded(played, feedback, memory.totals, mean_power, accuracy, loss)
         self.memory = Memory(number + 1, model, states, self.ledger.spent, totals)
-        self.walltime = Walltime(time.perf_counter() - began, training_s, ended - trained_at)
+        wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
+        self.walltime = Walltime(wall_s, training_s, ended - trained_at, cpu_s)
         return record
 
     def _train(self, model: NDArray[np.float32], played: Round) -> _Trained:
