@@ -6,7 +6,7 @@
 A SuperLink and a ServerApp as anywhere, on loopback without TLS. The nodes are not SuperNodes, of which each takes
 130 MB and starts a process for every message, but `fadewise.flower.node`: threads of one process, over the
 SuperNode's own connection. Each looks for messages every `--poll` seconds; FedAvg samples as many nodes as take part
-with fadewise on average, through fadewise's own wait for replies, so that the strategies are what differs.
+with fadewise on average, or all, through fadewise's own wait for replies, so that the strategies are what differs.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ STRATEGIES = {
     "fadewise, 2 exchanges": ("scheduled", 2),
     "fadewise, 1 exchange": ("scheduled", 1),
     "FedAvg": ("fedavg", 1),
+    "FedAvg, all train": ("fedavg-all", 1),
 }
 
 

@@ -27,9 +27,9 @@ def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
         assert run.seed == seed
         assert runs.key(run.settings) == runs.key(original.settings)
         assert run.judged == {"groups": [0.5]}
-    runs = [run._replace(core_s=1800.0) for run in kept.values()]
-    assert core_hours(runs) == "1 core-hours"
-    assert core_hours([*runs, runs[0]._replace(core_s=math.nan)]) == "1 core-hours (of the 2 of which it is known)"
+    known = [run._replace(core_s=1800.0) for run in kept.values()]
+    assert core_hours(known) == "1 core-hours"
+    assert core_hours([*known, known[0]._replace(core_s=math.nan)]) == "1 core-hours (of the 2 of which it is known)"
     assert Store(tmp_path / "data").runs("other") == {}
 
 

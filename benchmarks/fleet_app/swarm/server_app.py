@@ -27,8 +27,11 @@ def main(grid: Grid, context: Context) -> None:
     arrays = ArrayRecord({"model": Array(np.zeros(numbers, np.float32))})
     while len(list(grid.get_node_ids())) < nodes:
         time.sleep(0.5)
-    play = scheduled if config["strategy"] == "scheduled" else fedavg
-    report = play(grid, arrays, nodes, rounds, int(config["exchanges"]))
+    if config["strategy"] == "scheduled":
+        report = scheduled(grid, arrays, nodes, rounds, int(config["exchanges"]))
+    else:
+        sampled = nodes if config["strategy"] == "fedavg-all" else min(int(PARTICIPANTS), nodes)
+        report = fedavg(grid, arrays, nodes, rounds, sampled)
     report["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     fresh = Path(str(config["report"]) + ".fresh")
     fresh.write_text(json.dumps(report))
@@ -48,8 +51,7 @@ def scheduled(grid: Grid, arrays: ArrayRecord, nodes: int, rounds: int, exchange
     return report | {"participants": [len(record["delivered"]) for record in records]}
 
 
-def fedavg(grid: Grid, arrays: ArrayRecord, nodes: int, rounds: int, exchanges: int) -> dict[str, Any]:  # noqa: ARG001
-    sampled = min(int(PARTICIPANTS), nodes)
+def fedavg(grid: Grid, arrays: ArrayRecord, nodes: int, rounds: int, sampled: int) -> dict[str, Any]:
     strategy = FedAvg(
         fraction_train=sampled / nodes, fraction_evaluate=0.0, min_train_nodes=sampled, min_available_nodes=nodes
     )
