@@ -29,7 +29,7 @@ def test_the_commands_work_together(folder: Path, tmp_path: Path) -> None:
     assert "To accuracy 0.7; ratios are over uniform" in result.stdout
     assert "2 of 2" in result.stdout
     result = ran("compare", str(folder), "--over", "uniform", "--target", "accuracy=0.6", "--json")
-    proposed, _ = json.loads(result.stdout)["arms"]
+    _, proposed = json.loads(result.stdout)["arms"]
     assert proposed["ratios"]["airtime_s"]["value"] == pytest.approx(0.3**0.5)
     result = ran("report", "uniform", "proposed", "-o", str(tmp_path / "r.html"), "--title", "Two", cwd=folder)
     assert result.returncode == 0, result.stderr
@@ -53,7 +53,7 @@ def test_names_and_numbers_are_whole_however_narrow_the_terminal(folder: Path) -
         (["compare", "{folder}", "--target", "0.7"], "--target is '0.7'; it must be accuracy=A"),
         (
             ["compare", "{folder}", "--over", "greedy"],
-            "--over 'greedy' is in 0 names; it must be in one of: lyapunov; un",
+            "--over 'greedy' is in 0 names; it must be in one of: uniform; lyapunov",
         ),
         (
             ["report", "{folder}", "-o", "report.pdf"],

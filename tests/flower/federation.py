@@ -110,10 +110,16 @@ class Federation:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if name == "superlink":
-            # Flower starts what runs the ServerApp in sessions of their own, which would outlive it.
-            for number in self._server_apps():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(number, signal.SIGKILL)
+            # Flower starts what runs the ServerApp in sessions of their own, which would outlive it. One that is
+            # just being started may not be seen the first time.
+            seen_none = 0
+            while seen_none < 3:
+                found = self._server_apps()
+                seen_none = 0 if found else seen_none + 1
+                for number in found:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(number, signal.SIGKILL)
+                time.sleep(0.05)
 
     def _server_apps(self) -> list[int]:
         home = f"FLWR_HOME={self.folder / 'home'}".encode()
@@ -204,7 +210,10 @@ class Federation:
 
     def until_round(self, number: int) -> list[dict[str, Any]]:
         """The records once so many rounds have been played and saved."""
-        until(lambda: self._rounds_saved() >= number, f"round {number} of {self.folder}")
+        try:
+            until(lambda: self._rounds_saved() >= number, f"round {number} of {self.folder}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the SuperLink's log ends with\n{self.log('superlink')[-3000:]}") from None
         return self.records()
 
     def _rounds_saved(self) -> int:

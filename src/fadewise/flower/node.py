@@ -79,6 +79,9 @@ def serve(superlink: str, app: ClientApp, config: UserConfig, poll_s: float, sto
                     time.sleep(poll_s)
             except RunNotRunningException:
                 continue  # the run that asked has ended
+            except Exception as error:  # as with a SuperNode, the message is lost and the node goes on
+                log(WARNING, "device %s: an exchange has failed: %s", config["device"], error)
+                time.sleep(poll_s)
 
 
 def _reply(app: ClientApp, message: Message, context: Context) -> Message:
