@@ -3,8 +3,8 @@
     python benchmarks/fleet.py                      # 10, 30, 100, 300 nodes, 5 rounds of each
     python benchmarks/fleet.py --nodes 10 --rounds 2
 
-A SuperLink and a ServerApp as anywhere, on loopback without TLS. The nodes are not SuperNodes, of which each takes
-130 MB and starts a process for every message, but `fadewise.flower.node`: threads of one process, over the
+A SuperLink and a ServerApp as anywhere, on loopback without TLS. The nodes are not SuperNodes, of which each is
+a process and starts one more for every message, but `fadewise.flower.node`: threads of one process, over the
 SuperNode's own connection. Each looks for messages every `--poll` seconds; FedAvg samples as many nodes as take part
 with fadewise on average, or all, through fadewise's own wait for replies, so that the strategies are what differs.
 """

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import random
 import signal
@@ -16,6 +17,7 @@ import pytest
 from fadewise import config as settings
 from fadewise.errors import FadewiseError
 from fadewise.learning.native import library
+from fadewise.reports import runs
 from fadewise.simulation import command
 from tests.simulation.runs import config, contents, environment, run, started
 from tests.test_cli import ran
@@ -99,6 +101,15 @@ def test_what_torchrun_decides_is_not_for_options(reference: tuple[Path, dict[st
         done = torchrun(folder, *words, option)
         assert done.returncode != 0
         assert f"fadewise: {sentence}" in done.stderr
+
+
+def test_the_processor_time_of_every_round_is_kept(reference: tuple[Path, dict[str, bytes]]) -> None:
+    folder, _ = reference
+    run(folder, "small.toml", "--out", "timed", "--set", "rounds=20", "--workers", "1")
+    lines = [json.loads(line) for line in (folder / "timed" / "timing.jsonl").read_text().splitlines()]
+    assert len(lines) == 20
+    assert all(line["cpu_s"] > 0 for line in lines)
+    assert math.isfinite(runs.read(folder / "timed").core_s)
 
 
 def test_several_seeds_are_several_runs_and_a_finished_run_is_left_alone(

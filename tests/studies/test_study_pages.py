@@ -88,6 +88,18 @@ def test_the_policy_is_compared_with_uniform_choice(
         assert "| 0.300 ±0 | 0.400 ±0 | 0.500 ±0 | 0.400 ±0 | 1.00 |" in text
 
 
+@pytest.mark.parametrize("name", ["cifar10", "mnist-by-writer"])
+def test_a_network_without_runs_has_no_heading(tmp_path: Path, name: str) -> None:
+    study, store = studies.by_name()[name], Store(tmp_path / "data")
+    for line in study.lines("full"):
+        if "-het" in line.preset:
+            store.add(line.identity, run(line, 0, 1.0))
+    pages.write(study, "full", store, tmp_path)
+    text = (tmp_path / f"{name}.md").read_text(encoding="utf-8")
+    assert "## Heterogeneous channels" in text
+    assert "## Homogeneous channels" not in text
+
+
 def test_the_corrections_are_compared_with_what_is_published(
     written: Callable[[str, Callable[[Line, int], float]], str],
 ) -> None:

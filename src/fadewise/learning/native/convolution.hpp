@@ -37,7 +37,7 @@ struct FirstLayer {
 
 /// Numbers in a row of the padded image.
 template <int K, int C>
-int first_row(const FirstLayer& layer) {
+int padded_row(const FirstLayer& layer) {
     return (2 * layer.half_width + K - 1) * C;
 }
 
@@ -46,7 +46,7 @@ template <int K, int C>
 double first_sum(const FirstLayer& layer, const float* patch, int map) {
     const float* weights = layer.weights + map * K * K * C;
     double sum = 0;
-    for (int y = 0; y < K; ++y, patch += first_row<K, C>(layer), weights += K * C)
+    for (int y = 0; y < K; ++y, patch += padded_row<K, C>(layer), weights += K * C)
         for (int i = 0; i < K * C; ++i) sum += static_cast<double>(patch[i]) * weights[i];
     return sum;
 }
@@ -56,7 +56,7 @@ double first_sum(const FirstLayer& layer, const float* patch, int map) {
 template <int K, int C>
 FADEWISE_APART void transform_rows(const FirstLayer& layer, const float* image) {
     constexpr int SIDE = K + 1;
-    const int height = 2 * layer.half_height + K - 1, row = first_row<K, C>(layer);
+    const int height = 2 * layer.half_height + K - 1, row = padded_row<K, C>(layer);
     float* to = layer.points;
     for (int y = 0; y < height; ++y, image += row, to += SIDE * layer.point_width) {
         for (int i = 0; i < layer.point_width; i += LANES) {
@@ -114,7 +114,7 @@ FADEWISE_APART Vector first_window(const FirstLayer& layer, const float* points,
         store_short(to_place + first, out.place);
         if (any(out.close)) {
             settle(out.close, layer.bias + first, 0, down, values, to_place + first, [=, &layer](int lane, int y, int x) {
-                return first_sum<K, C>(layer, patch + y * first_row<K, C>(layer) + x * C, first + lane);
+                return first_sum<K, C>(layer, patch + y * padded_row<K, C>(layer) + x * C, first + lane);
             });
         }
         most = out.value > most ? out.value : most;
@@ -133,7 +133,7 @@ float first_forward(const FirstLayer& layer, const float* image, float* to, int1
     Vector most{};
     for (int y = 0; y < layer.half_height; ++y) {
         const float* points = layer.points + 2 * y * SIDE * layer.point_width;
-        const float* patch = image + 2 * y * first_row<K, C>(layer);
+        const float* patch = image + 2 * y * padded_row<K, C>(layer);
         float* values = to + ((y + BORDER) * layer.pooled_width + BORDER) * LANES;
         for (int x = 0; x < layer.half_width;
              ++x, points += 2 * C, patch += 2 * C, values += LANES, to_place += layer.lanes) {

@@ -24,8 +24,8 @@ struct Pooled {
     Whole close;  // where rounding may have decided
 };
 
-/// How far from the exact sum one of Winograd's may be, as a part of ‖filter‖·√taps·(the largest input): twenty times
-/// the root mean square for CIFAR-10 and MNIST. Less would miss some, more would only take longer.
+/// How far from the exact sum one of Winograd's may be, as a part of ‖filter‖·√taps·(the largest input): far more than
+/// it is as a rule. Less would miss some, more would only take longer.
 constexpr float ROUNDING = 2e-7f;
 
 /// For each filter, what its sums may be off by where the largest input is `most`. Nothing is in doubt of what is not
